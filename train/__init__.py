@@ -1,0 +1,3 @@
+"""A reference training package whose loader is already tuned: see docs/architecture.md for the line."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,85 @@
+"""What a person sees while a run goes on: lines, and a progress bar where there is a terminal."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Optional, Type
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+QUIET_S = 60.0
+"""Without a terminal (a log file, Slurm) one line in so many seconds stands for the bar."""
+
+_console = Console(highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """Print one line; odd bytes of file names are escaped, in any locale."""
+    encoding = sys.stdout.encoding or "ascii"
+    safe = text.encode(encoding, "backslashreplace").decode(encoding)
+    _console.print(safe, markup=False)
+
+
+class Bar:
+    """A progress bar over images; quiet lines where nobody watches.
+
+    Args:
+        title: for example "epoch 3 train".
+        total: images.
+        done: images that were done before (a resumed epoch).
+    """
+
+    def __init__(self, title: str, total: int, done: int = 0):
+        self.title, self.total, self.done = title, total, done
+        self._last_line = time.monotonic()
+        self._progress: Optional[Progress] = None
+        if _console.is_terminal:
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[note]}"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                console=_console,
+                transient=True,
+            )
+            self._task = self._progress.add_task(title, total=total, completed=done, note="")
+
+    def __enter__(self) -> "Bar":
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def advance(self, images: int, note: str = "") -> None:
+        """Move on.
+
+        Args:
+            images: how many more are done.
+            note: shown beside the bar; '' keeps the last one.
+        """
+        self.done += images
+        if self._progress is not None:
+            fields = {"note": note} if note else {}
+            self._progress.update(self._task, completed=self.done, **fields)
+        elif time.monotonic() - self._last_line >= QUIET_S:
+            self._last_line = time.monotonic()
+            say(f"{self.title}  {self.done} of {self.total} images  {note}".rstrip())

@@ -1,0 +1,81 @@
+"""The ledger of bad samples: they never end a run by themselves and never pass silently.
+
+Each one is written down once (key, reason, rank), counted in the log, and replaced (training) or left out of
+the counts (evaluation). Past the budget the run stops with the list.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Dict, Iterable, Optional
+
+from train.data.batch import Bad
+from train.errors import DataError
+
+
+class Ledger:
+    """Bad samples of one run on one rank.
+
+    Args:
+        path: the file to append to, one JSON object a line; None keeps them in memory only.
+        num_samples: of the data set, training and validation together.
+        budget: share of num_samples that may be bad; the allowed number is rounded up.
+        rank: written beside each entry.
+    """
+
+    def __init__(self, path: Optional[Path], num_samples: int, budget: float, rank: int = 0):
+        self.path = path
+        self.rank = rank
+        self.num_samples = num_samples
+        self.budget = budget
+        self.allowed = math.ceil(budget * num_samples)
+        self.entries: Dict[str, str] = {}
+        if path is not None and path.exists():  # a resumed run goes on with what it knew
+            for line in path.read_text("utf-8").splitlines():
+                try:
+                    entry = json.loads(line)
+                    self.entries[entry["key"]] = entry["reason"]
+                except (ValueError, KeyError, TypeError):
+                    continue  # a line torn by a crash: its sample is met again and written again
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def add(self, split: str, items: Iterable[Bad]) -> int:
+        """Write down what is new.
+
+        Args:
+            split: "train" or "val".
+            items: bad samples of one batch or of the scan.
+
+        Returns:
+            How many were new.
+
+        Raises:
+            DataError: the budget is exceeded; the message has the first ten and names the file with all.
+            OSError: the ledger can't be written (a full disk).
+        """
+        new = 0
+        for item in items:
+            key = f"{split}:{item.key}"
+            if key in self.entries:
+                continue
+            self.entries[key] = item.reason
+            new += 1
+            if self.path is not None:
+                entry = {"key": key, "index": item.index, "reason": item.reason, "rank": self.rank}
+                with open(self.path, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(entry) + "\n")
+        if new and len(self.entries) > self.allowed:
+            raise DataError(self._over_budget())
+        return new
+
+    def _over_budget(self) -> str:
+        first = list(self.entries.items())[:10]
+        lines = "".join(f"\n  {key!a}: {reason}" for key, reason in first)
+        more = f"\n  ... and {len(self.entries) - len(first)} more" if len(self.entries) > len(first) else ""
+        where = f"\nAll of them: {self.path}" if self.path is not None else ""
+        return (
+            f"{len(self.entries)} of {self.num_samples} samples are bad, more than the {self.allowed} that "
+            f"data.bad_budget={self.budget:g} allows; mend or remove them, or raise the budget:{lines}{more}{where}"
+        )

@@ -1,0 +1,305 @@
+"""`train fit`: puts the parts together and runs them, epoch by epoch."""
+
+import dataclasses
+import time
+from typing import Any, Dict, List, Optional
+
+import torch
+
+from train import checkpoint, loop, machine
+from train.checkpoint import Identity, State
+from train.config import Config, flatten
+from train.console import Bar, say
+from train.data.batch import Bad, Batch
+from train.data.ledger import Ledger
+from train.data.prefetch import DevicePrefetcher
+from train.data.settings import LoaderSettings
+from train.data.sources.splits import Splits
+from train.errors import Interrupted
+from train.files import disk_error
+from train.model import build_model, build_optimizer, load_weights
+from train.precision import Precision, choose_precision
+from train.prepare import (
+    Loaders,
+    build_loaders,
+    choose_device,
+    choose_settings,
+    explain,
+    lock_hash,
+    open_data,
+    plan_schedule,
+)
+from train.report import write_report
+from train.run_folder import RunFolder
+from train.signals import StopRequest
+from train.timing import UtilisationMean
+
+
+def fit(config: Config, cpus: machine.Measure[int]) -> RunFolder:
+    """Train a model.
+
+    Args:
+        config: all settings.
+        cpus: usable CPUs, read before torch was imported (an OpenMP runtime may change the affinity).
+
+    Returns:
+        The run's folder.
+
+    Raises:
+        TrainError: what the user can mend; nothing that was saved is lost.
+        Interrupted: a signal; the run was saved.
+    """
+    device = choose_device(config.run.device)
+    if torch.get_num_threads() > cpus.value:
+        torch.set_num_threads(cpus.value)  # torch counts CPUs, not the quota: more threads would be throttled
+    torch.manual_seed(config.run.seed)
+    torch.backends.cudnn.benchmark = device.type == "cuda"  # one image size: pick the fastest kernels once
+    splits = open_data(config)
+    settings = choose_settings(config, device, cpus)
+    precision = choose_precision(config.run.precision, device)
+    folder = RunFolder.open(config.run.resume) if config.run.resume else RunFolder.create(config)
+    loaders = build_loaders(config, splits, settings)
+    try:
+        return _Run(config, device, splits, settings, precision, folder, loaders, cpus).go()
+    finally:
+        loaders.train.close()
+        loaders.val.close()
+
+
+class _Run:
+    """One run from its first step to its last."""
+
+    def __init__(
+        self,
+        config: Config,
+        device: torch.device,
+        splits: Splits,
+        settings: LoaderSettings,
+        precision: Precision,
+        folder: RunFolder,
+        loaders: Loaders,
+        cpus: machine.Measure[int],
+    ):
+        self.config, self.device, self.splits = config, device, splits
+        self.precision, self.folder, self.loaders = precision, folder, loaders
+        self.ledger = Ledger(folder.bad_samples, len(splits.train) + len(splits.val), config.data.bad_budget)
+        self.identity = Identity(
+            flatten(config), splits.classes, len(splits.train), len(splits.val), lock_hash()
+        )
+        self.schedule = plan_schedule(config, loaders.train.sampler)
+        self.settings = settings.reasons + explain(config, device, precision, self.schedule, cpus)
+        self.warnings = settings.warnings
+        self.utilisation = UtilisationMean(machine.GpuUtilisation().read)
+        self.saved_at = time.monotonic()
+        self.stop: Optional[StopRequest] = None
+        self.ended_early = False
+
+    def go(self) -> RunFolder:
+        """Train to the end, or to a signal."""
+        config = self.config
+        content = checkpoint.load(self.folder.last) if config.run.resume else None
+        if content is not None:
+            for warning in checkpoint.check(content, self.identity, self.folder.last):
+                say(f"warning: {warning}")
+            self.loaders.train.load_state_dict(content["loader"])
+        self._note_scan()
+        # Workers are forked here: before the model, TensorBoard and CUDA have made threads.
+        self.loaders.train.start()
+        self.loaders.val.start()
+        self._print_settings()
+        model = build_model(config.model.name, len(self.splits.classes))
+        if config.model.weights and content is None:
+            anew = load_weights(model, config.model.weights)
+            say(f"weights   from {config.model.weights}" + (f"; anew: {', '.join(anew)}" if anew else ""))
+        model = model.to(device=self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        state = State(model, build_optimizer(model, config.optim.weight_decay), self.precision.scaler)
+        if content is not None:
+            checkpoint.restore(content, state)
+            say(f"resume    {self.folder.last}: epoch {state.epoch}, step {state.step}")
+        with StopRequest(say) as self.stop, _tensorboard(self.folder) as board:
+            prefetchers = [DevicePrefetcher(loader, self.device) for loader in self.loaders]
+            while state.epoch < config.optim.epochs and not self.ended_early:
+                self._epoch(state, prefetchers, board)
+        self._finish(state)
+        return self.folder
+
+    def _epoch(self, state: State, prefetchers: List[DevicePrefetcher], board: Any) -> None:
+        """Train and evaluate one epoch, write its line, save."""
+        begin, begin_images = time.monotonic(), int(state.train_sums[3])
+        sampler = self.loaders.train.sampler
+        title = f"epoch {state.epoch + 1}/{self.config.optim.epochs}"
+        with Bar(f"{title} train", sampler.samples_per_epoch, state.samples_seen) as bar:
+            timing = loop.train_epoch(
+                state,
+                prefetchers[0] if sampler.batch_sizes(state.samples_seen) else [],
+                sampler.batch_sizes(state.samples_seen),
+                self.schedule,
+                self.precision,
+                self.device,
+                lambda: self._after_step(state),
+                lambda batch: self._note_bad("train", batch),
+                bar,
+            )
+        if self.ended_early:
+            self._save(state)
+            return
+        train_s, images = time.monotonic() - begin, int(state.train_sums[3]) - begin_images
+        begin = time.monotonic()
+        with Bar(f"{title} validate", len(self.splits.val)) as bar:
+            val = loop.evaluate(
+                state.model,
+                prefetchers[1],
+                self.precision,
+                self.device,
+                lambda: self._leave_if_asked(state),
+                lambda batch: self._note_bad("val", batch),
+                bar,
+            )
+        train = loop.train_scores(state)
+        row = {
+            "epoch": state.epoch,
+            "step": state.step,
+            "lr": state.optimizer.param_groups[0]["lr"],
+            "train_loss": train.loss,
+            "train_top1": train.top1,
+            "train_top5": train.top5,
+            "val_loss": val.loss,
+            "val_top1": val.top1,
+            "val_top5": val.top5,
+            "val_samples": val.samples,
+            "images_per_s": images / timing.total_s if timing.total_s > 0 else None,
+            "data_wait_share": timing.wait_share if images else None,
+            "first_batch_s": timing.first_batch_s if images else None,
+            "train_s": train_s,
+            "val_s": time.monotonic() - begin,
+            "bad_samples": len(self.ledger),
+            "skipped_steps": state.skipped_steps,
+            "gpu_util": self.utilisation.mean(),
+            "time": time.time(),
+        }
+        self._close_epoch(state, row, board)
+
+    def _close_epoch(self, state: State, row: Dict[str, Any], board: Any) -> None:
+        say(epoch_line(row, self.config.optim.epochs))
+        self.folder.append_metrics(row)
+        for name in ("lr", "train_loss", "train_top1", "val_loss", "val_top1", "images_per_s", "data_wait_share"):
+            if row[name] is not None:
+                board.add_scalar(name.replace("_", "/", 1), row[name], row["epoch"])
+        is_best = row["val_top1"] > state.best_top1
+        state.best_top1 = max(state.best_top1, row["val_top1"])
+        state.epoch, state.samples_seen = state.epoch + 1, 0
+        state.train_sums = torch.zeros(4, dtype=torch.float64)
+        self._save(state)
+        if is_best:
+            checkpoint.save(self.folder.best, state, self.identity)
+        self._report()
+
+    def _after_step(self, state: State) -> bool:
+        self._leave_if_asked(state)
+        self.utilisation.sample()
+        limit, minutes = self.schedule.max_steps, self.config.run.checkpoint_minutes
+        if limit is not None and state.step >= limit:
+            self.ended_early = True
+        elif minutes is not None and time.monotonic() - self.saved_at > 60 * minutes:
+            self._save(state)
+        return self.ended_early
+
+    def _leave_if_asked(self, state: State) -> None:
+        if self.stop is not None and self.stop.signum is not None:
+            self._save(state)
+            raise Interrupted(
+                self.stop.signum,
+                f"saved at epoch {state.epoch + 1}, step {state.step}; go on with:\n"
+                f"  python -m train fit --run.resume {self.folder.path}",
+            )
+
+    def _save(self, state: State) -> None:
+        loop.refuse_nan(loop.train_scores(state).loss, state)
+        checkpoint.save(self.folder.last, state, self.identity)
+        self.saved_at = time.monotonic()
+
+    def _note_bad(self, split: str, batch: Batch) -> None:
+        if batch.bad:
+            self._note(split, batch.bad)
+
+    def _note_scan(self) -> None:
+        """Broken links are samples that can't be read: they are on the ledger and count for the budget."""
+        broken = [item for item in self.splits.skipped if item.reason == "broken_symlink"]
+        self._note("scan", [Bad(-1, item.key, f"broken link: {item.detail}") for item in broken])
+
+    def _note(self, split: str, bad: Any) -> None:
+        before = len(self.ledger)
+        try:
+            new = self.ledger.add(split, bad)
+        except OSError as error:
+            raise disk_error(self.folder.bad_samples, error) from None
+        if new:
+            name, reason = list(self.ledger.entries.items())[before]
+            say(
+                f"bad sample {name!a}: {reason}"
+                + (f" (and {new - 1} more)" if new > 1 else "")
+                + f"; {len(self.ledger)} so far, {self.ledger.allowed} allowed, all in {self.folder.bad_samples}"
+            )
+
+    def _print_settings(self) -> None:
+        say(f"run       {self.folder.path}")
+        left_out = len(self.splits.train) - self.loaders.train.sampler.samples_per_epoch
+        if left_out:
+            say(f"          {left_out} image(s) of each epoch's order are left out: a last batch of 1 can't be normalised")
+        for setting in self.settings:
+            say(f"{setting.name:<19} {setting.value!s:<8} {setting.reason}")
+        for warning in self.warnings:
+            say(f"warning: {warning}")
+        self.folder.write_json("settings.json", [dataclasses.asdict(setting) for setting in self.settings])
+        self.folder.write_json("machine.json", [dataclasses.asdict(row) for row in machine.describe()])
+
+    def _report(self) -> None:
+        try:
+            write_report(self.folder.path)
+        except OSError as error:
+            raise disk_error(self.folder.path / "report.html", error) from None
+
+    def _finish(self, state: State) -> None:
+        self._report()
+        what = f"stopped at run.max_steps={self.schedule.max_steps}" if self.ended_early else "done"
+        if state.best_top1 >= 0:
+            what += f": best top-1 {state.best_top1:.1%}"
+        if len(self.ledger):
+            what += f"; {len(self.ledger)} bad sample(s), listed in {self.folder.bad_samples}"
+        say(what)
+        say(f"run       {self.folder.path}")
+        say(f"report    {self.folder.path / 'report.html'}")
+
+
+def epoch_line(row: Dict[str, Any], epochs: int) -> str:
+    """One epoch for people."""
+    parts = [
+        f"epoch {row['epoch'] + 1}/{epochs}",
+        f"loss {row['train_loss']:.3f}",
+        f"top-1 {row['train_top1']:.1%}",
+        f"val loss {row['val_loss']:.3f}",
+        f"val top-1 {row['val_top1']:.1%}",
+        f"val top-5 {row['val_top5']:.1%}",
+    ]
+    if row["images_per_s"] is not None:
+        parts += [
+            f"{row['images_per_s']:.0f} images/s",
+            f"waiting for data {row['data_wait_share']:.1%}",
+            f"first batch {row['first_batch_s']:.2f} s",
+        ]
+    if row["gpu_util"] is not None:
+        parts.append(f"GPU {row['gpu_util']:.0f} %")
+    if row["bad_samples"]:
+        parts.append(f"bad {row['bad_samples']}")
+    if row["skipped_steps"]:
+        parts.append(f"skipped steps {row['skipped_steps']}")
+    return "  ".join(parts)
+
+
+def _tensorboard(folder: RunFolder) -> Any:
+    from torch.utils.tensorboard import SummaryWriter  # late: it starts a thread, and its import is slow
+
+    try:
+        return SummaryWriter(str(folder.tensorboard))
+    except OSError as error:
+        raise disk_error(folder.tensorboard, error) from None

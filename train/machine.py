@@ -1,0 +1,327 @@
+"""What this machine offers: CPUs, memory, open files, GPUs, file systems, the environment.
+
+Import this before torch: an OpenMP library may change the CPU affinity when it is loaded. Every
+number comes as a `Measure` with its source, so a log line or the report can say where it is from.
+Nothing here ends a run: what cannot be read is "unknown", with the reason. CPUs and memory are read
+in `cgroup.py`.
+"""
+
+import json
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+from train.cgroup import (
+    Measure,
+    PathLike,
+    bytes_text,
+    memory_available_bytes,
+    memory_limit_bytes,
+    mounts,
+    usable_cpus,
+)
+
+__all__ = [
+    "Gpu",
+    "GpuUtilisation",
+    "Measure",
+    "bytes_text",
+    "describe",
+    "file_system",
+    "gpus",
+    "lock_hash",
+    "memory_available_bytes",
+    "memory_limit_bytes",
+    "open_file_limit",
+    "raise_open_file_limit",
+    "shm_free_bytes",
+    "usable_cpus",
+]
+
+PACKAGES = ("torch", "torchvision", "numpy", "pillow", "simplejpeg")
+
+# Variables that redirect what is loaded: the first thing to look at when an import fails.
+_RISKY_VARIABLES = {
+    "LD_LIBRARY_PATH": "libraries there hide the environment's; unset it if an import fails",
+    "LD_PRELOAD": "this library is loaded into every process before the environment's",
+    "PYTHONPATH": "packages found there hide those of the environment",
+    "KMP_DUPLICATE_LIB_OK": "allows two OpenMP libraries, which can give wrong results; unset it",
+}
+
+
+def shm_free_bytes(path: PathLike = "/dev/shm") -> Measure[int]:
+    """Free bytes of the shared memory that workers put batches into; 0 where there is none."""
+    name = f"{os.fspath(path)} free"
+    try:
+        room = os.statvfs(path)
+    except (AttributeError, OSError) as error:
+        cause = getattr(error, "strerror", None) or error
+        return Measure(name, 0, f"no {os.fspath(path)} ({cause})")
+    if room.f_blocks == 0:  # a tmpfs mounted with size=0 has no bound and reports 0 of 0 free
+        memory = memory_available_bytes()
+        return Measure(name, memory.value, f"no bound but memory available: {memory.source}")
+    size = bytes_text(room.f_blocks * room.f_frsize)
+    return Measure(name, room.f_bavail * room.f_frsize, f"statvfs, {size} in all")
+
+
+def open_file_limit() -> Measure[int]:
+    """How many files this process may hold open now (soft limit); 0 where it is unknown."""
+    try:
+        import resource  # Unix alone has it
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    except (ImportError, OSError, ValueError) as error:
+        return Measure("open files", 0, f"unknown ({error})")
+    return Measure("open files", soft, f"soft limit; the hard limit is {hard}")
+
+
+def raise_open_file_limit() -> Measure[int]:
+    """Raise the soft limit of open files to the hard one: each batch in flight holds descriptors.
+
+    Returns:
+        The limit that now holds. Never raises: where it can't be changed, the source says why.
+    """
+    try:
+        import resource  # Unix alone has it
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft == hard:
+            return Measure("open files", soft, "the soft limit is the hard limit already")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        return Measure("open files", hard, f"raised from {soft} to the hard limit")
+    except (ImportError, OSError, ValueError) as error:
+        now = open_file_limit()
+        return Measure("open files", now.value, f"{now.source}; could not be raised ({error})")
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU as NVML sees it; None where NVML does not say."""
+
+    index: int
+    name: str
+    memory_bytes: Optional[int]
+    mig: Optional[bool]
+    driver: str
+    cuda_driver: str
+
+
+def gpus() -> Tuple[List[Gpu], str]:
+    """The GPUs of this machine by NVML, which starts no CUDA context.
+
+    Returns:
+        The GPUs, and a note: why there are none, or what CUDA_VISIBLE_DEVICES hides from CUDA.
+    """
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except ImportError:
+        return [], "nvidia-ml-py is not installed"
+    except Exception as error:  # any NVML trouble means "no GPU known", never the end of a run
+        return [], f"NVML: {error}"
+    try:
+        driver = _text(_ask(pynvml.nvmlSystemGetDriverVersion))
+        version = _ask(pynvml.nvmlSystemGetCudaDriverVersion)
+        cuda = f"{version // 1000}.{version % 1000 // 10}" if version else "unknown"
+        found = [_gpu(pynvml, index, driver, cuda) for index in range(pynvml.nvmlDeviceGetCount())]
+    except Exception as error:
+        return [], f"NVML: {error}"
+    finally:
+        _ask(pynvml.nvmlShutdown)
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return found, "NVML"
+    return found, f"NVML; CUDA sees only CUDA_VISIBLE_DEVICES={visible}"
+
+
+class GpuUtilisation:
+    """Share of the last moments in which some kernel ran, in percent, as `nvidia-smi` shows it.
+
+    It is a hint, not a measure of good use: one small kernel at a time counts as 100 %. Under MIG,
+    and without a driver, it is unknown; then `reason` says why.
+
+    Args:
+        device: the index that CUDA uses; it is looked up in CUDA_VISIBLE_DEVICES.
+    """
+
+    def __init__(self, device: int = 0):
+        self.reason = ""
+        self._nvml: Any = None
+        self._handle: Any = None
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            self._nvml = pynvml
+            visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+            name = str(device) if visible is None else visible.split(",")[device].strip()
+            if name.isdigit():
+                self._handle = pynvml.nvmlDeviceGetHandleByIndex(int(name))
+            else:
+                self._handle = pynvml.nvmlDeviceGetHandleByUUID(name)
+        except Exception as error:  # watching a run must never end it
+            self.reason = f"utilisation unknown: {error}"
+
+    def read(self) -> Optional[float]:
+        """Percent in 0..100, or None when unknown; never raises."""
+        if self._handle is None:
+            return None
+        try:
+            percent = float(self._nvml.nvmlDeviceGetUtilizationRates(self._handle).gpu)
+        except Exception as error:
+            self.reason = f"utilisation unknown: {error}"
+            return None
+        return percent if 0 <= percent <= 100 else None  # a huge number also means "not known"
+
+
+def file_system(path: PathLike) -> Tuple[str, str]:
+    """Type and mount point of the file system that holds `path`: ('nfs4', '/data').
+
+    The path need not exist. Without mountinfo (not Linux) the answer is ('unknown', '').
+    """
+    real = os.path.realpath(path)
+    best = ("unknown", "")
+    for mount in mounts():
+        inside = real == mount.point or real.startswith(mount.point.rstrip("/") + "/")
+        if inside and len(mount.point) >= len(best[1]):  # at one point the later hides the earlier
+            best = (mount.kind, mount.point)
+    return best
+
+
+def describe(local_ranks: int = 1) -> List[Measure[str]]:
+    """All of it as rows for `train info` and `machine.json`: name, value as text, source.
+
+    It imports none of the packages it names. Called after `import torch` it also shows which OpenMP
+    libraries and which libstdc++ are loaded.
+    """
+    rows = [_as_text(usable_cpus(local_ranks=local_ranks))]
+    for size in (memory_limit_bytes(), memory_available_bytes(), shm_free_bytes()):
+        rows.append(Measure(size.name, bytes_text(size.value), size.source))
+    rows.append(_as_text(open_file_limit()))
+    rows += _gpu_rows()
+    rows.append(Measure("kernel", f"{platform.system()} {platform.release()}", platform.machine()))
+    rows.append(Measure("Python", platform.python_version(), sys.prefix))
+    rows += [_environment_row()]
+    rows += [_package_row(name) for name in PACKAGES]
+    return rows + _library_rows() + _findings()
+
+
+def lock_hash() -> str:
+    """Hash of the lock this environment was made from; '' in an environment of one's own."""
+    try:
+        marker = json.loads(Path(sys.prefix, "wellfed.json").read_text(encoding="utf-8"))
+        return str(marker["lock"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _as_text(measure: Measure[int]) -> Measure[str]:
+    return Measure(measure.name, str(measure.value), measure.source)
+
+
+def _ask(function: Any, *arguments: Any) -> Any:
+    """One NVML question; None when it has no answer (NotSupported, lost GPU, older driver)."""
+    try:
+        return function(*arguments)
+    except Exception:  # the answer "unknown" is shown to the user
+        return None
+
+
+def _text(answer: Any) -> str:
+    """NVML gives bytes in older releases, str in newer ones."""
+    return answer.decode() if isinstance(answer, bytes) else str(answer or "unknown")
+
+
+def _gpu(nvml: Any, index: int, driver: str, cuda: str) -> Gpu:
+    handle = _ask(nvml.nvmlDeviceGetHandleByIndex, index)
+    if handle is None:
+        return Gpu(index, "does not answer (lost?)", None, None, driver, cuda)
+    memory = _ask(nvml.nvmlDeviceGetMemoryInfo, handle)
+    mig = _ask(nvml.nvmlDeviceGetMigMode, handle)
+    return Gpu(
+        index=index,
+        name=_text(_ask(nvml.nvmlDeviceGetName, handle)),
+        memory_bytes=None if memory is None else int(memory.total),
+        mig=None if mig is None else bool(mig[0]),
+        driver=driver,
+        cuda_driver=cuda,
+    )
+
+
+def _gpu_rows() -> List[Measure[str]]:
+    found, note = gpus()
+    rows = []
+    for gpu in found:
+        size = "memory unknown" if gpu.memory_bytes is None else bytes_text(gpu.memory_bytes)
+        mig = {None: "no MIG", True: "MIG on", False: "MIG off"}[gpu.mig]
+        source = f"{note}, driver {gpu.driver}, CUDA up to {gpu.cuda_driver}"
+        rows.append(Measure(f"GPU {gpu.index}", f"{gpu.name}, {size}, {mig}", source))
+    return rows or [Measure("GPUs", "none", note)]
+
+
+def _environment_row() -> Measure[str]:
+    path = Path(sys.prefix, "wellfed.json")
+    try:
+        marker = json.loads(path.read_text(encoding="utf-8"))
+        lock = str(marker["lock"])[:12]
+        text = f"{marker['way']}, lock {lock}, torch {marker['torch']}, CUDA {marker['cuda']}"
+        if marker.get("state", "ready") != "ready":
+            text += " (half-made: run make env)"
+        return Measure("environment", text, str(path))
+    except FileNotFoundError:
+        return Measure("environment", "not made by make env", f"no {path}")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        cause = f"{type(error).__name__}: {error}"
+        return Measure("environment", "unknown", f"cannot read {path} ({cause})")
+
+
+def _package_row(name: str) -> Measure[str]:
+    try:
+        found = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return Measure(name, "not installed", "importlib.metadata")
+    return Measure(name, str(found.version), str(found.locate_file("")))
+
+
+def _library_rows() -> List[Measure[str]]:
+    """OpenMP and C++ libraries loaded now: two of a kind can end in aborts or wrong results."""
+    kinds = {"OpenMP": ("libgomp", "libiomp5", "libomp"), "libstdc++": ("libstdc++",)}
+    try:
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    paths = sorted({line[line.index("/") :] for line in maps.splitlines() if "/" in line})
+    rows = []
+    for kind, names in kinds.items():
+        starts = tuple(name + end for name in names for end in (".", "-"))
+        loaded = [path for path in paths if os.path.basename(path).startswith(starts)]
+        if loaded:
+            warning = "; more than one can clash" if len(loaded) > 1 else ""
+            rows.append(Measure(f"{kind} loaded", ", ".join(loaded), f"/proc/self/maps{warning}"))
+    return rows
+
+
+def _findings() -> List[Measure[str]]:
+    """What often breaks an environment: variables that redirect loading, outside packages."""
+    rows = []
+    for name, meaning in _RISKY_VARIABLES.items():
+        if os.environ.get(name):
+            rows.append(Measure(name, os.environ[name], meaning))
+    checkout = Path(__file__).resolve().parent.parent
+    inside = (Path(sys.prefix).resolve(), checkout)
+    outside: Dict[str, List[str]] = {}
+    for found in metadata.distributions():
+        folder = Path(str(found.locate_file(""))).resolve()
+        if not any(home == folder or home in folder.parents for home in inside):
+            outside.setdefault(str(folder), []).append(str(found.metadata["Name"]))
+    for place, names in outside.items():
+        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+        shown = ", ".join(sorted(names)[:8]) + more
+        meaning = f"outside the environment: {place}; PYTHONNOUSERSITE=1 keeps user packages out"
+        rows.append(Measure("packages from outside", shown, meaning))
+    return rows

@@ -1,0 +1,139 @@
+"""What a run needs before its first step: device, data, settings, loaders, schedule."""
+
+import json
+import math
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple
+
+import torch
+
+from train import machine
+from train.config import Config
+from train.console import say
+from train.data import build_loader
+from train.data.loader import Loader
+from train.data.sampler import Sampler
+from train.data.settings import LoaderSettings, MachineView, Requested, Setting, choose
+from train.data.sources.folder import describe_skipped
+from train.data.sources.splits import Splits, open_splits
+from train.errors import SetupError
+from train.loop import Schedule
+from train.precision import Precision
+
+IMAGES_PER_LR = 256
+"""The linear scaling rule: a peak learning rate of 0.1 for so many images a step."""
+
+
+class Loaders(NamedTuple):
+    """The two loaders of a run."""
+
+    train: Loader
+    val: Loader
+
+
+def choose_device(asked: str) -> torch.device:
+    """Turn run.device into a device.
+
+    Raises:
+        SetupError: CUDA was asked for and is not there; says why where PyTorch knows.
+    """
+    if asked == "cpu" or (asked == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        built = f"this PyTorch is built for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
+        raise SetupError(
+            f"run.device=cuda, but PyTorch {torch.__version__} finds no GPU ({built}); check nvidia-smi and the "
+            "driver's version, start containers with --gpus all, or use run.device=cpu"
+        )
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+def open_data(config: Config) -> Splits:
+    begin = time.monotonic()
+
+    def progress(count: int) -> None:
+        nonlocal begin
+        if time.monotonic() - begin > 2.0:
+            begin = time.monotonic()
+            say(f"scanning {config.data.path}: {count} images so far")
+
+    splits = open_splits(
+        config.data.path, config.data.val_share, config.run.seed, config.data.allow_empty_classes, progress
+    )
+    say(
+        f"data      {splits.root}: {len(splits.train)} training and {len(splits.val)} validation images, "
+        f"{len(splits.classes)} classes"
+    )
+    for line in splits.notes + describe_skipped(splits.skipped):
+        say(f"          {line}")
+    return splits
+
+
+def choose_settings(config: Config, device: torch.device, cpus: machine.Measure[int]) -> LoaderSettings:
+    data = config.data
+    batch_bytes = data.batch_size * (data.image_size**2 * 3 + 8)
+    machine.raise_open_file_limit()
+    return choose(
+        Requested(data.workers, data.prefetch, data.start_method),
+        MachineView(device.type, cpus, machine.memory_limit_bytes(), machine.shm_free_bytes()),
+        batch_bytes,
+        batch_bytes,
+    )
+
+
+def build_loaders(config: Config, splits: Splits, settings: LoaderSettings) -> Loaders:
+    common: Dict[str, Any] = {"config": config.data, "settings": settings, "seed": config.run.seed}
+    return Loaders(
+        build_loader(splits.train, train=True, epochs=config.optim.epochs, **common),
+        build_loader(splits.val, train=False, epochs=None, **common),
+    )
+
+
+def plan_schedule(config: Config, sampler: Sampler) -> Schedule:
+    """Steps and learning rate of the whole run."""
+    optim = config.optim
+    per_epoch = math.ceil(len(sampler.batch_sizes()) / optim.accumulate)
+    images = config.data.batch_size * optim.accumulate
+    return Schedule(
+        total_steps=per_epoch * optim.epochs,
+        warmup_steps=int(round(per_epoch * min(optim.warmup_epochs, optim.epochs))),
+        peak_lr=0.1 * images / IMAGES_PER_LR if optim.lr == "auto" else float(optim.lr),
+        accumulate=optim.accumulate,
+        label_smoothing=optim.label_smoothing,
+        max_steps=config.run.max_steps,
+    )
+
+
+def explain(
+    config: Config,
+    device: torch.device,
+    precision: Precision,
+    schedule: Schedule,
+    cpus: machine.Measure[int],
+) -> List[Setting]:
+    """What was chosen beside the loader's settings, each with its reason."""
+    images = config.data.batch_size * config.optim.accumulate
+    why_lr = "asked for by optim.lr"
+    if config.optim.lr == "auto":
+        why_lr = f"0.1 per {IMAGES_PER_LR} images, {images} a step"
+    why_device = "asked for by run.device"
+    if config.run.device == "auto":
+        why_device = "a GPU is there" if device.type == "cuda" else "PyTorch finds no GPU"
+    threads = f"of PyTorch, within {cpus.value} usable CPUs ({cpus.source})"
+    return [
+        Setting("device", str(device), why_device),
+        Setting("precision", precision.name, precision.reason),
+        Setting("threads", torch.get_num_threads(), threads),
+        Setting("peak learning rate", round(schedule.peak_lr, 6), why_lr),
+        Setting("steps", schedule.total_steps, f"optimizer steps in {config.optim.epochs} epochs"),
+    ]
+
+
+def lock_hash() -> str:
+    """Hash of the lock that this environment was made from; '' outside of an environment of ours."""
+    try:
+        return str(json.loads(Path(sys.prefix, "wellfed.json").read_text("utf-8"))["lock"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,112 @@
+"""The folder of a run: what is written where.
+
+```
+runs/<name>/  config.yaml  settings.json  machine.json  metrics.jsonl  bad_samples.jsonl
+              checkpoints/last.pt  checkpoints/best.pt  tensorboard/  report.html
+```
+"""
+
+import dataclasses
+import datetime
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+import yaml
+
+from train.config import Config
+from train.errors import CheckpointError, SetupError
+from train.files import disk_error, write_whole
+
+
+class RunFolder:
+    """One run's files. All errors while writing are SetupError with what to do.
+
+    Args:
+        path: the folder; must exist.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.config = path / "config.yaml"
+        self.metrics = path / "metrics.jsonl"
+        self.bad_samples = path / "bad_samples.jsonl"
+        self.tensorboard = path / "tensorboard"
+        self.last = path / "checkpoints" / "last.pt"
+        self.best = path / "checkpoints" / "best.pt"
+
+    @classmethod
+    def create(cls, config: Config) -> "RunFolder":
+        """Make the folder of a new run.
+
+        Raises:
+            SetupError: it exists already, or can't be made.
+        """
+        path = Path(config.run.folder) if config.run.folder else default_folder(config)
+        try:
+            (path / "checkpoints").mkdir(parents=True, exist_ok=False)
+        except FileExistsError:
+            raise SetupError(
+                f"run.folder {str(path)!r} holds a run already; go on with it by --run.resume {path}, "
+                "or choose another folder"
+            ) from None
+        except OSError as error:
+            raise disk_error(path, error) from None
+        folder = cls(path)
+        settings = dataclasses.asdict(config)
+        settings["run"]["folder"] = str(path)
+        write_whole(folder.config, yaml.safe_dump(settings, sort_keys=False).encode())
+        return folder
+
+    @classmethod
+    def open(cls, path: str) -> "RunFolder":
+        """Open the folder of a run to go on with.
+
+        Raises:
+            CheckpointError: there is no such run.
+        """
+        folder = cls(Path(path))
+        if not folder.config.is_file():
+            raise CheckpointError(f"run.resume: {path!r} is no run folder (it has no config.yaml)")
+        return folder
+
+    def write_json(self, name: str, content: Any) -> None:
+        """Write one JSON file."""
+        write_whole(self.path / name, json.dumps(content, indent=1).encode())
+
+    def append_metrics(self, row: Dict[str, Any]) -> None:
+        """Add the row of one epoch; rows of the same or later epochs (of a run that was cut off) go."""
+        rows = [old for old in self.read_metrics() if old["epoch"] < row["epoch"]]
+        lines = "".join(json.dumps(_plain(item)) + "\n" for item in rows + [row])
+        write_whole(self.metrics, lines.encode())
+
+    def read_metrics(self) -> List[Dict[str, Any]]:
+        """The rows written so far, oldest first."""
+        rows = []
+        if self.metrics.exists():
+            for line in self.metrics.read_text("utf-8").splitlines():
+                try:
+                    rows.append(json.loads(line))
+                except ValueError:
+                    continue
+        return rows
+
+
+def default_folder(config: Config, now: Optional[datetime.datetime] = None) -> Path:
+    """runs/<data>-<model>-<date and time>; with a number behind when that is taken."""
+    name = re.sub(r"[^A-Za-z0-9_.]+", "-", Path(config.data.path).resolve().name).strip("-.") or "data"
+    stamp = (now or datetime.datetime.now()).strftime("%Y%m%d-%H%M%S")
+    base = Path("runs") / f"{name}-{config.model.name}-{stamp}"
+    path, number = base, 2
+    while path.exists():
+        path, number = base.with_name(f"{base.name}-{number}"), number + 1
+    return path
+
+
+def _plain(row: Dict[str, Any]) -> Dict[str, Any]:
+    """JSON has no NaN: null instead."""
+    return {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()
+    }
