@@ -9,120 +9,21 @@ import argparse
 import asyncio
 import json
 import os
-import platform
-import signal
+import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Dict, List, Optional, Set
+from typing import List, Set
 
-from conda_errors import explain
-from lock_files import CondaPin, LockError, read_conda_lock
+try:
+    from conda_errors import explain
+    from lock_files import CondaPin, LockError, read_conda_lock
+except ImportError as missing:
+    print(f"error: this Python lacks something ({missing}); run it with .tools/bin/python", file=sys.stderr)
+    sys.exit(2)
 
-PLATFORM = "linux-64"
 ATTEMPTS = 3
-RETRIES = 3  # rattler's own, for one request
-STALL_S = 60.0  # no byte of any download for so long: the connection is dead
 
-
-class Progress:
-    """What rattler reports: bytes for the line shown, the time of the last sign of life, sizes for messages."""
-
-    def __init__(self, total: int, stream=sys.stdout):
-        self.total, self.stream = total, stream
-        self.linked = 0
-        self.sizes: Dict[int, List[int]] = {}
-        self.running: Set[int] = set()
-        self.alive = time.monotonic()
-        self._shown = -1
-
-    def on_download_start(self, cache_entry: int) -> int:
-        """A download begins."""
-        self._sign_of_life()
-        self.running.add(cache_entry)
-        return cache_entry
-
-    def on_download_progress(self, download_idx: int, progress: int, total: Optional[int]) -> None:
-        """Bytes came in."""
-        self._sign_of_life()
-        self.sizes[download_idx] = [progress, total or progress]
-
-    def on_download_completed(self, download_idx: int) -> None:
-        """A download is whole."""
-        self._sign_of_life()
-        self.running.discard(download_idx)
-
-    def on_link_complete(self, index: int) -> None:
-        """A package stands in the prefix; says so at every tenth of the way."""
-        self._sign_of_life()
-        self.linked += 1
-        tenth = 10 * self.linked // max(self.total, 1)
-        if tenth > self._shown:
-            self._shown = tenth
-            mib = sum(done for done, _ in self.sizes.values()) / 2**20
-            print(f"conda: {self.linked} of {self.total} packages, {mib:.0f} MiB fetched", file=self.stream, flush=True)
-
-    def _sign_of_life(self) -> None:
-        self.alive = time.monotonic()
-
-    def stalled(self) -> bool:
-        """Whether downloads are open and nothing has come for STALL_S seconds."""
-        return bool(self.running) and time.monotonic() - self.alive > STALL_S
-
-    def missing_mib(self) -> float:
-        """MiB of the downloads begun that are not here yet."""
-        return sum(total - done for done, total in self.sizes.values()) / 2**20
-
-    def __getattr__(self, name: str):
-        """rattler's other callbacks: each is a sign of life, those that begin something hand back a token."""
-        if not name.startswith("on_"):
-            raise AttributeError(name)
-
-        def callback(*args) -> int:
-            self._sign_of_life()
-            return 0
-
-        return callback
-
-
-def make_records(pins: List[CondaPin]) -> list:
-    """rattler's records of the locked packages."""
-    import rattler
-
-    records = []
-    for pin in pins:
-        digests = {"sha256": bytes.fromhex(pin.sha256)} if pin.sha256 else {"md5": bytes.fromhex(pin.md5)}
-        package = rattler.PackageRecord(
-            pin.name, pin.version, pin.build, pin.build_number, pin.subdir, depends=list(pin.depends), **digests
-        )
-        records.append(rattler.RepoDataRecord(package, pin.file_name, pin.url, pin.channel))
-    return records
-
-
-def check_machine(pins: List[CondaPin]) -> None:
-    """Refuse a machine that the packages can't run on.
-
-    Raises:
-        LockError: the platform is another one, or its kernel or C library is too old.
-    """
-    import rattler
-
-    here = f"{platform.system()} on {platform.machine()}"
-    if here != "Linux on x86_64":
-        raise LockError(f"the lock is for Linux on x86_64 and this is {here}; use ENV_FROM=wheels")
-    found = {}
-    for virtual in rattler.VirtualPackage.detect():
-        generic = virtual.into_generic()
-        name, version = generic.name.source, str(generic.version)
-        found[name] = rattler.PackageRecord(name, version, generic.build_string or "0", 0, "noarch")
-    for pin in pins:
-        for need in pin.depends:
-            name = need.split(" ")[0]
-            if not name.startswith("__") or name == "__cuda":
-                continue  # the image is built on machines without a GPU
-            if name not in found or not rattler.MatchSpec(need).matches(found[name]):
-                has = str(found[name].version) if name in found else "none"
-                raise LockError(f"{pin.name} needs {need}, this machine has {has}; use ENV_FROM=wheels")
 
 
 def check_hashes(pins: List[CondaPin]) -> None:
@@ -141,14 +42,16 @@ def damaged(prefix: Path, pins: List[CondaPin]) -> Set[str]:
     rattler writes a package's note in conda-meta after its files, so a package without a note is installed again.
     """
     names = set()
-    wanted = {f"{pin.name}-{pin.version}-{pin.build}.json": pin for pin in pins}
+    wanted = {note_name(pin): pin for pin in pins}
     for note in (prefix / "conda-meta").glob("*.json"):
         try:
             data = json.loads(note.read_text(encoding="utf-8"))
             pin = wanted.get(note.name)
             if pin is None:
                 continue  # rattler removes it
-            whole = data["url"] == pin.url and (not pin.sha256 or data.get("sha256") == pin.sha256)
+            whole = data["url"] == pin.url
+            kind = "sha256" if pin.sha256 else "md5"
+            whole = whole and data.get(kind) == getattr(pin, kind)
             whole = whole and all(os.path.lexists(prefix / path) for path in data["files"])
             if not whole:
                 names.add(pin.name)
@@ -157,46 +60,64 @@ def damaged(prefix: Path, pins: List[CondaPin]) -> Set[str]:
     return names
 
 
-async def _install(records: list, prefix: Path, cache: Path, again: Set[str], progress: Progress) -> None:
-    import rattler
-    from rattler.networking import Client
-
-    client = Client.default_client(max_retries=RETRIES, user_agent="wellfed")
-    work = asyncio.ensure_future(
-        rattler.install(
-            records,
-            prefix,
-            cache_dir=cache,
-            reinstall_packages=again,
-            show_progress=False,
-            client=client,
-            reporter=progress,
-        )
-    )
-    while not work.done():
-        await asyncio.wait([work], timeout=1.0)
-        if progress.stalled():
-            work.cancel()
-            raise TimeoutError(f"operation timed out: no data for {STALL_S:.0f} s")
-    work.result()
+def note_name(pin: CondaPin) -> str:
+    """The file in conda-meta that says that a package is installed."""
+    return f"{pin.name}-{pin.version}-{pin.build}.json"
 
 
-def install(pins: List[CondaPin], prefix: Path, cache: Path) -> None:
+def missing_pins(prefix: Path, pins: List[CondaPin]) -> List[CondaPin]:
+    """The locked packages that conda-meta doesn't know."""
+    present = {path.name for path in (prefix / "conda-meta").glob("*.json")}
+    return [pin for pin in pins if note_name(pin) not in present]
+
+
+def forget_other_contents(cache: Path, pins: List[CondaPin]) -> None:
+    """Drop cached packages of the same name and build that were fetched under another hash.
+
+    rattler 0.25 fetches such a package again and refuses it when the hash is wrong, but it has noted the new hash by
+    then: the second try would take the old content for the locked one (seen; a test shows it).
+    """
+    for pin in pins:
+        folder = cache / f"{pin.name}-{pin.version}-{pin.build}"
+        lock = folder.with_name(folder.name + ".lock")
+        # rattler's note: a counter of 8 bytes, then the sha256; nothing is noted for packages with an md5 alone
+        noted = lock.read_bytes()[8:40].hex() if lock.exists() else ""
+        if not pin.sha256 or noted != pin.sha256:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.unlink(missing_ok=True)
+
+
+def unpacked_mib(cache: Path, pins: List[CondaPin]) -> float:
+    """Size of what the cache holds of these packages, in MiB."""
+    total = 0
+    for pin in pins:
+        for folder, _, names in os.walk(cache / f"{pin.name}-{pin.version}-{pin.build}"):
+            total += sum(os.lstat(os.path.join(folder, name)).st_size for name in names)
+    return total / 2**20
+
+
+def install(pins: List[CondaPin], prefix: Path, cache: Path, stall_s: float) -> None:
     """Bring `prefix` to exactly the locked packages.
 
     Raises:
         LockError: what went wrong, in one line.
     """
+    from conda_engine import Progress, install_once, make_records
+
+    records = make_records(pins)
     for attempt in range(1, ATTEMPTS + 1):
         again = damaged(prefix, pins)
-        present = {p.name for p in (prefix / "conda-meta").glob("*.json")}
-        todo = [p for p in pins if p.name in again or f"{p.name}-{p.version}-{p.build}.json" not in present]
-        progress = Progress(len(todo))
+        missing = missing_pins(prefix, pins)
+        todo = missing + [pin for pin in pins if pin.name in again]
+        forget_other_contents(cache, todo)
+        progress = Progress(len(todo), stall_s)
         try:
-            asyncio.run(_install(make_records(pins), prefix, cache, again, progress))
+            asyncio.run(install_once(records, prefix, cache, again, progress))
             break
         except Exception as error:  # rattler has its own types; the text says what happened
-            message, transient = explain(str(error), cache, prefix, len(pins) - len(todo), progress.missing_mib())
+            left = missing_pins(prefix, pins)
+            need = progress.needed_mib() + unpacked_mib(cache, left)
+            message, transient = explain(str(error), cache, prefix, len(left), need)
             if not transient or attempt == ATTEMPTS:
                 raise LockError(message) from None
             print(f"conda: {message}; trying again ({attempt + 1} of {ATTEMPTS})", flush=True)
@@ -214,7 +135,66 @@ def finish(prefix: Path, pins: List[CondaPin]) -> None:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         history.write_text(f"==> {stamp} <==\n# cmd: conda_install.py\n" + "\n".join(lines) + "\n", encoding="utf-8")
     left = damaged(prefix, pins)
-    present = {path.name for path in notes.glob("*.json")}
-    left |= {p.name for p in pins if f"{p.name}-{p.version}-{p.build}.json" not in present}
+    left |= {pin.name for pin in missing_pins(prefix, pins)}
     if left:
         raise LockError(f"after installing, {', '.join(sorted(left)[:5])} are not whole in {prefix}; delete it")
+
+
+def cache_folder(prefix: Path) -> Path:
+    """Where fetched packages are kept: shared by checkouts; not pixi's, see `forget_other_contents`."""
+    home = os.environ.get("HOME", "")
+    base = os.environ.get("XDG_CACHE_HOME") or (home and os.path.join(home, ".cache"))
+    if not base or not os.access(os.path.dirname(base) if not os.path.exists(base) else base, os.W_OK):
+        base = str(prefix.parent / ".cache")  # no home, or one that is not ours
+    return Path(base, "wellfed", "conda")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read, check, install.
+
+    Raises:
+        LockError: what is wrong, in one line.
+    """
+    pins = read_conda_lock(args.lock)
+    check_hashes(pins)
+    prefix = args.prefix.absolute()
+    if (prefix / "pyvenv.cfg").exists() or (prefix.exists() and not prefix.is_dir()):
+        raise LockError(f"{prefix} is not a conda environment; delete it, or choose another --prefix")
+    try:
+        from conda_engine import check_machine
+    except ImportError as error:
+        raise LockError(f"py-rattler is not usable ({error}); run this with .tools/bin/python") from None
+    check_machine(pins)
+    cache = (args.cache or cache_folder(prefix)).absolute()
+    try:
+        (prefix / "conda-meta").mkdir(parents=True, exist_ok=True)
+        cache.mkdir(parents=True, exist_ok=True)
+        install(pins, prefix, cache, args.stall)
+    except OSError as error:
+        raise LockError(f"cannot write {error.filename or prefix}: {error.strerror or error}") from None
+    print(f"conda: {len(pins)} packages of {args.lock} are in {prefix}")
+
+
+def main() -> None:
+    """Install; exit with 0, 2 (a message says why) or 130 (Ctrl-C)."""
+    parser = argparse.ArgumentParser(description="Install a conda-lock.yml into a folder, without conda.")
+    parser.add_argument("--lock", type=Path, required=True, help="the conda-lock.yml")
+    parser.add_argument("--prefix", type=Path, required=True, help="the environment's folder")
+    parser.add_argument("--cache", type=Path, help="where fetched packages are kept (default: ~/.cache/wellfed/conda)")
+    parser.add_argument("--stall", type=float, default=60.0, help="seconds without a byte until a try ends")
+    code = 0
+    try:
+        run(parser.parse_args())
+    except LockError as error:
+        code = 2
+        print("error: " + " ".join(str(error).split()), file=sys.stderr)
+    except KeyboardInterrupt:
+        code = 130
+        print("interrupted: the environment is half made; run the same again to complete it", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # rattler's threads may still hold a connection: nothing of theirs is worth waiting for
+
+
+if __name__ == "__main__":
+    main()

@@ -105,6 +105,9 @@ def pypi_name(conda_name: str) -> str:
     return PYPI_NAMES.get(conda_name, normal_name(conda_name))
 
 
+_PACKAGE_URL = re.compile(r"https?://[^/]+/.+/[^/]+-[^/-]+-[^/-]+\.(conda|tar\.bz2)$")
+
+
 def _load(path: Path):
     try:
         with open(path, encoding="utf-8") as file:
@@ -132,6 +135,8 @@ def read_conda_lock(path: Path, platform: str = "linux-64") -> List[CondaPin]:
             digests = item["hash"]
             sha256, md5 = str(digests.get("sha256") or ""), str(digests.get("md5") or "")
             pin = CondaPin(item["name"], str(item["version"]), item["url"], depends, sha256, md5)
+            if not _PACKAGE_URL.match(pin.url):
+                raise TypeError(f"url {pin.url!r} is not that of a conda package")
         except (KeyError, TypeError, AttributeError) as error:
             label = item.get("name", f"number {number}") if isinstance(item, dict) else number
             raise LockError(

@@ -1,6 +1,7 @@
 """The command line: `python -m train fit`, `python -m train info` (or `train ...`).
 
-Exit codes: 0 done; 2 something that you can mend, in one message; 130 Ctrl-C and 143 SIGTERM, after saving.
+Exit codes: 0 done; 2 something that you can mend, in one message; 130 Ctrl-C and 143 SIGTERM, after
+saving.
 """
 
 import json
@@ -15,7 +16,8 @@ from train import __version__, machine
 from train.config import Config
 from train.errors import Interrupted, TrainError
 
-DESCRIPTION = """Train an image classifier whose accelerator never waits for data, and say so with numbers.
+DESCRIPTION = """Train an image classifier whose accelerator never waits for data, and say so with
+numbers.
 
   train fit --config configs/sample.yaml          a recipe; its header says what to expect
   train fit --data.path DIR                       your own folder of images
@@ -47,13 +49,18 @@ def build_parser() -> jsonargparse.ArgumentParser:
     parser = jsonargparse.ArgumentParser(prog="train", description=DESCRIPTION, version=__version__)
     commands = parser.add_subcommands()
     fit = jsonargparse.ArgumentParser(
-        description="Train: from a folder of images to a checkpoint and a report. Exit codes: 0 done; 2 something "
-        "to mend; 130 (Ctrl-C) and 143 (SIGTERM) saved and stopped."
+        description="Train: from a folder of images to a checkpoint and a report. "
+        "Exit codes: 0 done; 2 something to mend; "
+        "130 (Ctrl-C) and 143 (SIGTERM) saved and stopped."
     )
-    fit.add_argument("--config", action="config", help="YAML file with settings; flags on top of it win.")
+    fit.add_argument(
+        "--config", action="config", help="YAML file with settings; flags on top of it win."
+    )
     fit.add_class_arguments(Config, None)
     commands.add_subcommand("fit", fit, help="train a model")
-    info = jsonargparse.ArgumentParser(description="Show what this machine and this environment offer.")
+    info = jsonargparse.ArgumentParser(
+        description="Show what this machine and this environment offer."
+    )
     info.add_argument("--json", type=bool, default=False, help="Print JSON.", nargs="?", const=True)
     commands.add_subcommand("info", info, help="show the machine and the environment")
     return parser
@@ -69,7 +76,8 @@ def _run(asked: List[str]) -> int:
     options = parser.parse_args(_with_saved_config(asked))
     if options.subcommand == "info":
         return _info(options.info.json)
-    from train.fit import fit  # imports torch: late, so that --help and errors in settings come at once
+    # It imports torch: late, so that --help and errors in settings come at once.
+    from train.fit import fit
 
     fit(_config(parser.instantiate_classes(options).fit), cpus)
     return 0
@@ -80,7 +88,7 @@ def _config(options: Any) -> Config:
 
 
 def _with_saved_config(asked: List[str]) -> List[str]:
-    """A resumed run starts from its own settings: put its config.yaml before all other arguments."""
+    """A resumed run starts from its own settings: its config.yaml comes before all arguments."""
     folder = None
     for position, argument in enumerate(asked):
         if argument == "--run.resume" and position + 1 < len(asked):
@@ -98,7 +106,11 @@ def _with_saved_config(asked: List[str]) -> List[str]:
 def _info(as_json: bool) -> int:
     rows = machine.describe()
     if as_json:
-        print(json.dumps([{"name": r.name, "value": r.value, "source": r.source} for r in rows], indent=1))
+        print(
+            json.dumps(
+                [{"name": r.name, "value": r.value, "source": r.source} for r in rows], indent=1
+            )
+        )
         return 0
     from rich.console import Console
     from rich.table import Table
@@ -114,7 +126,9 @@ def _info(as_json: bool) -> int:
 
 def _end(message: str, code: int) -> int:
     encoding = sys.stderr.encoding or "ascii"
-    print(message.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
+    print(
+        message.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True
+    )
     return code
 
 

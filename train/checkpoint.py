@@ -1,4 +1,7 @@
-"""Checkpoints: whole or not there, plain types only, and exact: a resumed run is bit-equal on the CPU."""
+"""Checkpoints: whole or not there, plain types only, and exact.
+
+A resumed run is bit-equal on the CPU.
+"""
 
 import dataclasses
 import random
@@ -26,7 +29,8 @@ class State:
         step: optimizer steps taken or skipped.
         skipped_steps: of them skipped, since float16 gradients overflowed.
         epoch: current pass.
-        samples_seen: of this epoch, over all ranks; together with the seed all of the loader's state.
+        samples_seen: of this epoch, over all ranks; together with the seed all of the loader's
+            state.
         train_sums: loss, top-1 and top-5 hits, and samples of this epoch so far, float64 (4,).
         best_top1: best share of right validation answers so far.
     """
@@ -38,7 +42,9 @@ class State:
     skipped_steps: int = 0
     epoch: int = 0
     samples_seen: int = 0
-    train_sums: torch.Tensor = dataclasses.field(default_factory=lambda: torch.zeros(4, dtype=torch.float64))
+    train_sums: torch.Tensor = dataclasses.field(
+        default_factory=lambda: torch.zeros(4, dtype=torch.float64)
+    )
     best_top1: float = -1.0
 
 
@@ -110,7 +116,9 @@ def load(path: Path) -> Dict[str, Any]:
         ) from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
-        raise CheckpointError(f"{str(path)!r} has format {found!r}, this version reads format {FORMAT}")
+        raise CheckpointError(
+            f"{str(path)!r} has format {found!r}, this version reads format {FORMAT}"
+        )
     return content
 
 
@@ -121,30 +129,34 @@ def check(content: Dict[str, Any], identity: Identity, path: Path) -> List[str]:
         Warnings: another lock, another PyTorch.
 
     Raises:
-        CheckpointError: other settings (the keys are named), other classes, another number of images.
+        CheckpointError: other settings (the keys are named), other classes, another number of
+            images.
     """
     changed = conflicts(content["config"], identity.config)
     if changed:
         raise CheckpointError(
-            f"{str(path)!r} was written with other settings; a resumed run can't change what it computes. "
-            f"Take these back, or start a new run with --model.weights:\n  " + "\n  ".join(changed)
+            f"{str(path)!r} was written with other settings; a resumed run can't change what it "
+            "computes. Take these back, or start a new run with --model.weights:\n  "
+            + "\n  ".join(changed)
         )
     if tuple(content["classes"]) != tuple(identity.classes):
         raise CheckpointError(
-            f"{str(path)!r} has {len(content['classes'])} classes, the data folder has {len(identity.classes)}, "
-            "or they differ in name or order; class numbers would shift"
+            f"{str(path)!r} has {len(content['classes'])} classes, the data folder has "
+            f"{len(identity.classes)}, or they differ in name or order; class numbers would shift"
         )
     for name, now in (("num_train", identity.num_train), ("num_val", identity.num_val)):
         if content[name] != now:
             raise CheckpointError(
-                f"the data has changed: {name[4:]} had {content[name]} images and now has {now}, so the position "
-                "in the epoch means something else; start a new run with --model.weights"
+                f"the data has changed: {name[4:]} had {content[name]} images and now has {now}, "
+                "so the position in the epoch means something else; "
+                "start a new run with --model.weights"
             )
     warnings = []
     if content["lock"] != identity.lock:
         warnings.append(
-            f"this environment's lock ({identity.lock[:12] or 'none'}) is not the one that the checkpoint was "
-            f"written under ({content['lock'][:12] or 'none'}): results may differ in the last digits"
+            f"this environment's lock ({identity.lock[:12] or 'none'}) is not the one that the "
+            f"checkpoint was written under ({content['lock'][:12] or 'none'}): "
+            "results may differ in the last digits"
         )
     if content["torch"] != str(torch.__version__):
         warnings.append(f"PyTorch was {content['torch']} and is {torch.__version__} now")
@@ -165,12 +177,21 @@ def restore(content: Dict[str, Any], state: State) -> None:
 
 
 def _rng_state() -> Dict[str, Any]:
-    """Python's, NumPy's and PyTorch's generators as plain lists and tensors (weights_only reads no more)."""
+    """Python's, NumPy's and PyTorch's generators as plain lists and tensors.
+
+    With weights_only, torch.load reads no more than that.
+    """
     version, words, gauss = random.getstate()
     name, keys, position, has_gauss, cached = np.random.get_state()
     return {
         "python": [version, list(words), gauss],
-        "numpy": [str(name), np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached)],
+        "numpy": [
+            str(name),
+            np.asarray(keys).tolist(),
+            int(position),
+            int(has_gauss),
+            float(cached),
+        ],
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }

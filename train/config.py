@@ -1,8 +1,11 @@
-"""Every knob of a run: four frozen dataclasses, each field followed by its meaning, unit and why this default.
+"""Every knob of a run: four frozen dataclasses.
 
-Order of precedence: defaults < YAML file (`--config`) < flags (`--section.key value`). An unknown key or a
-wrong type is an error. `auto` means that the machine decides and the run prints what it chose and why;
-`null` means off. No `from __future__ import annotations` here: jsonargparse reads the types at run time.
+Each field is followed by its meaning, its unit and why this default.
+
+Order of precedence: defaults < YAML file (`--config`) < flags (`--section.key value`). An unknown
+key or a wrong type is an error. `auto` means that the machine decides and the run prints what it
+chose and why; `null` means off. No `from __future__ import annotations` here: jsonargparse reads
+the types at run time.
 """
 
 import dataclasses
@@ -32,7 +35,8 @@ class DataConfig:
     choice depends on the seed and the file's name alone, so it stays when files are added."""
 
     image_size: int = 224
-    """Side of the square images that the model sees, in pixels. 224 is what ImageNet models expect."""
+    """Side of the square images that the model sees, in pixels. 224 is what ImageNet models
+    expect."""
 
     batch_size: int = 64
     """Images per batch on this device. Raise it until the device's memory is nearly full; then
@@ -43,7 +47,8 @@ class DataConfig:
     ImageNet recipe; 0.3 and more suits small data sets."""
 
     flip: float = 0.5
-    """Probability that a training image is mirrored. 0 for what must not be mirrored: text, digits."""
+    """Probability that a training image is mirrored. 0 for what must not be mirrored: text,
+    digits."""
 
     workers: Union[int, Auto] = "auto"
     """Worker processes that decode. auto: from the CPUs this process may really use (affinity and
@@ -89,11 +94,13 @@ class ModelConfig:
     """What is trained."""
 
     name: str = "resnet18"
-    """Any classifier of torchvision by its name: resnet50, convnext_tiny, efficientnet_b0, vit_b_16 ..."""
+    """Any classifier of torchvision by its name: resnet50, convnext_tiny, efficientnet_b0,
+    vit_b_16 ..."""
 
     weights: Optional[str] = None
-    """File of weights to start from: a checkpoint of this package, or a state dict. Layers whose shape
-    differs (the last one, for another number of classes) start anew and are named. null: from scratch."""
+    """File of weights to start from: a checkpoint of this package, or a state dict. Layers whose
+    shape differs (the last one, for another number of classes) start anew and are named. null: from
+    scratch."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +126,8 @@ class OptimConfig:
 
     accumulate: int = 1
     """Batches per optimizer step: the same result as a batch `accumulate` times as large (but for
-    batch normalisation), when memory is short. The last, partial window is scaled by its own size."""
+    batch normalisation), when memory is short. The last, partial window is scaled by its own
+    size."""
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -128,7 +136,12 @@ class OptimConfig:
             _check(self.lr > 0 and math.isfinite(self.lr), "optim.lr", "'auto' or > 0", self.lr)
         _check(self.weight_decay >= 0, "optim.weight_decay", ">= 0", self.weight_decay)
         _check(self.warmup_epochs >= 0, "optim.warmup_epochs", ">= 0", self.warmup_epochs)
-        _check(0 <= self.label_smoothing < 1, "optim.label_smoothing", "in [0, 1)", self.label_smoothing)
+        _check(
+            0 <= self.label_smoothing < 1,
+            "optim.label_smoothing",
+            "in [0, 1)",
+            self.label_smoothing,
+        )
         _check(self.accumulate >= 1, "optim.accumulate", ">= 1", self.accumulate)
 
 
@@ -147,12 +160,12 @@ class RunConfig:
     """auto: CUDA where there is a device, else the CPU."""
 
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
-    """Mixed precision. auto: bf16 where the device has it, else fp16 with loss scaling; fp32 on the CPU,
-    where mixed precision rarely gains."""
+    """Mixed precision. auto: bf16 where the device has it, else fp16 with loss scaling; fp32 on the
+    CPU, where mixed precision rarely gains."""
 
     checkpoint_minutes: Optional[float] = 10.0
-    """Save in the middle of an epoch when the last save is older than this. null: at epoch ends and on
-    SIGTERM or Ctrl-C only."""
+    """Save in the middle of an epoch when the last save is older than this. null: at epoch ends and
+    on SIGTERM or Ctrl-C only."""
 
     max_steps: Optional[int] = None
     """Stop after so many optimizer steps in all; for trials and measurements."""
@@ -165,7 +178,10 @@ class RunConfig:
         _check(0 <= self.seed < 2**63, "run.seed", "in [0, 2**63)", self.seed)
         if self.checkpoint_minutes is not None:
             _check(
-                self.checkpoint_minutes > 0, "run.checkpoint_minutes", "null or > 0", self.checkpoint_minutes
+                self.checkpoint_minutes > 0,
+                "run.checkpoint_minutes",
+                "null or > 0",
+                self.checkpoint_minutes,
             )
         if self.max_steps is not None:
             _check(self.max_steps >= 1, "run.max_steps", "null or >= 1", self.max_steps)

@@ -78,8 +78,10 @@ class Bar:
         """
         self.done += images
         if self._progress is not None:
-            fields = {"note": note} if note else {}
-            self._progress.update(self._task, completed=self.done, **fields)
+            if note:
+                self._progress.update(self._task, completed=self.done, note=note)
+            else:
+                self._progress.update(self._task, completed=self.done)
         elif time.monotonic() - self._last_line >= QUIET_S:
             self._last_line = time.monotonic()
             say(f"{self.title}  {self.done} of {self.total} images  {note}".rstrip())

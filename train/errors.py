@@ -1,4 +1,6 @@
-"""What can go wrong, as one small tree: each message says what, where, what was expected and what to do.
+"""What can go wrong, as one small tree.
+
+Each message says what, where, what was expected and what to do.
 
 ```
 TrainError                exit code 2, message without a traceback
@@ -9,7 +11,8 @@ TrainError                exit code 2, message without a traceback
 Interrupted               a signal ended the run after it was saved: exit code 128 + signal
 ```
 
-Every exception takes ONE string: the loader re-raises what a worker raised by calling the type with the message.
+Every exception takes ONE string: the loader re-raises what a worker raised by calling the type with
+the message.
 """
 
 import signal
@@ -39,7 +42,8 @@ class Interrupted(Exception):
     """SIGINT or SIGTERM ended the run; its state was saved before.
 
     Args:
-        signum: the signal's number; the process exits with 128 + signum (130 for Ctrl-C, 143 for SIGTERM).
+        signum: the signal's number; the process exits with 128 + signum (130 for Ctrl-C, 143 for
+            SIGTERM).
         message: what was saved, and the command that goes on from there.
     """
 

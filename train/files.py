@@ -3,7 +3,7 @@
 import errno
 import os
 from pathlib import Path
-from typing import Callable, IO, Union
+from typing import IO, Callable, Union
 
 from train.errors import SetupError
 
@@ -16,7 +16,8 @@ def write_whole(path: Path, content: Union[bytes, Callable[[IO[bytes]], None]]) 
         content: the bytes, or a function that writes them to an open binary file.
 
     Raises:
-        SetupError: the disk is full, a quota is reached, or the folder can't be written; the old file stays.
+        SetupError: the disk is full, a quota is reached, or the folder can't be written; the old
+            file stays.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -49,7 +50,10 @@ def disk_error(path: Path, error: OSError) -> SetupError:
         except OSError:
             free = ""
         return SetupError(
-            f"cannot write {str(path)!r}: the disk is full or a quota is reached{free}; what was saved before "
-            "is intact: make room, or choose another disk with run.folder"
+            f"cannot write {str(path)!r}: the disk is full or a quota is reached{free}; "
+            "what was saved before is intact: make room, or choose another disk with run.folder"
         )
-    return SetupError(f"cannot write {str(path)!r}: {error.strerror or error}; choose another place with run.folder")
+    return SetupError(
+        f"cannot write {str(path)!r}: {error.strerror or error}; "
+        "choose another place with run.folder"
+    )

@@ -25,7 +25,6 @@ from train.prepare import (
     choose_device,
     choose_settings,
     explain,
-    lock_hash,
     open_data,
     plan_schedule,
 )
@@ -40,7 +39,8 @@ def fit(config: Config, cpus: machine.Measure[int]) -> RunFolder:
 
     Args:
         config: all settings.
-        cpus: usable CPUs, read before torch was imported (an OpenMP runtime may change the affinity).
+        cpus: usable CPUs, read before torch was imported (an OpenMP runtime may change the
+            affinity).
 
     Returns:
         The run's folder.
@@ -50,10 +50,12 @@ def fit(config: Config, cpus: machine.Measure[int]) -> RunFolder:
         Interrupted: a signal; the run was saved.
     """
     device = choose_device(config.run.device)
+    # torch counts CPUs, not the quota: more threads would be throttled.
     if torch.get_num_threads() > cpus.value:
-        torch.set_num_threads(cpus.value)  # torch counts CPUs, not the quota: more threads would be throttled
+        torch.set_num_threads(cpus.value)
     torch.manual_seed(config.run.seed)
-    torch.backends.cudnn.benchmark = device.type == "cuda"  # one image size: pick the fastest kernels once
+    # One image size: pick the fastest kernels once.
+    torch.backends.cudnn.benchmark = device.type == "cuda"
     splits = open_data(config)
     settings = choose_settings(config, device, cpus)
     precision = choose_precision(config.run.precision, device)
@@ -82,9 +84,15 @@ class _Run:
     ):
         self.config, self.device, self.splits = config, device, splits
         self.precision, self.folder, self.loaders = precision, folder, loaders
-        self.ledger = Ledger(folder.bad_samples, len(splits.train) + len(splits.val), config.data.bad_budget)
+        self.ledger = Ledger(
+            folder.bad_samples, len(splits.train) + len(splits.val), config.data.bad_budget
+        )
         self.identity = Identity(
-            flatten(config), splits.classes, len(splits.train), len(splits.val), lock_hash()
+            flatten(config),
+            splits.classes,
+            len(splits.train),
+            len(splits.val),
+            machine.lock_hash(),
         )
         self.schedule = plan_schedule(config, loaders.train.sampler)
         self.settings = settings.reasons + explain(config, device, precision, self.schedule, cpus)
@@ -110,9 +118,14 @@ class _Run:
         model = build_model(config.model.name, len(self.splits.classes))
         if config.model.weights and content is None:
             anew = load_weights(model, config.model.weights)
-            say(f"weights   from {config.model.weights}" + (f"; anew: {', '.join(anew)}" if anew else ""))
+            say(
+                f"weights   from {config.model.weights}"
+                + (f"; anew: {', '.join(anew)}" if anew else "")
+            )
         model = model.to(device=self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        state = State(model, build_optimizer(model, config.optim.weight_decay), self.precision.scaler)
+        state = State(
+            model, build_optimizer(model, config.optim.weight_decay), self.precision.scaler
+        )
         if content is not None:
             checkpoint.restore(content, state)
             say(f"resume    {self.folder.last}: epoch {state.epoch}, step {state.step}")
@@ -182,7 +195,15 @@ class _Run:
     def _close_epoch(self, state: State, row: Dict[str, Any], board: Any) -> None:
         say(epoch_line(row, self.config.optim.epochs))
         self.folder.append_metrics(row)
-        for name in ("lr", "train_loss", "train_top1", "val_loss", "val_top1", "images_per_s", "data_wait_share"):
+        for name in (
+            "lr",
+            "train_loss",
+            "train_top1",
+            "val_loss",
+            "val_top1",
+            "images_per_s",
+            "data_wait_share",
+        ):
             if row[name] is not None:
                 board.add_scalar(name.replace("_", "/", 1), row[name], row["epoch"])
         is_best = row["val_top1"] > state.best_top1
@@ -223,7 +244,10 @@ class _Run:
             self._note(split, batch.bad)
 
     def _note_scan(self) -> None:
-        """Broken links are samples that can't be read: they are on the ledger and count for the budget."""
+        """Broken links are samples that can't be read.
+
+        They are on the ledger and count for the budget.
+        """
         broken = [item for item in self.splits.skipped if item.reason == "broken_symlink"]
         self._note("scan", [Bad(-1, item.key, f"broken link: {item.detail}") for item in broken])
 
@@ -238,20 +262,28 @@ class _Run:
             say(
                 f"bad sample {name!a}: {reason}"
                 + (f" (and {new - 1} more)" if new > 1 else "")
-                + f"; {len(self.ledger)} so far, {self.ledger.allowed} allowed, all in {self.folder.bad_samples}"
+                + f"; {len(self.ledger)} so far, {self.ledger.allowed} allowed, "
+                f"all in {self.folder.bad_samples}"
             )
 
     def _print_settings(self) -> None:
         say(f"run       {self.folder.path}")
         left_out = len(self.splits.train) - self.loaders.train.sampler.samples_per_epoch
         if left_out:
-            say(f"          {left_out} image(s) of each epoch's order are left out: a last batch of 1 can't be normalised")
+            say(
+                f"          {left_out} image(s) of each epoch's order are left out: "
+                "a last batch of 1 can't be normalised"
+            )
         for setting in self.settings:
             say(f"{setting.name:<19} {setting.value!s:<8} {setting.reason}")
         for warning in self.warnings:
             say(f"warning: {warning}")
-        self.folder.write_json("settings.json", [dataclasses.asdict(setting) for setting in self.settings])
-        self.folder.write_json("machine.json", [dataclasses.asdict(row) for row in machine.describe()])
+        self.folder.write_json(
+            "settings.json", [dataclasses.asdict(setting) for setting in self.settings]
+        )
+        self.folder.write_json(
+            "machine.json", [dataclasses.asdict(row) for row in machine.describe()]
+        )
 
     def _report(self) -> None:
         try:
@@ -297,7 +329,8 @@ def epoch_line(row: Dict[str, Any], epochs: int) -> str:
 
 
 def _tensorboard(folder: RunFolder) -> Any:
-    from torch.utils.tensorboard import SummaryWriter  # late: it starts a thread, and its import is slow
+    # Late: it starts a thread, and its import is slow.
+    from torch.utils.tensorboard import SummaryWriter
 
     try:
         return SummaryWriter(str(folder.tensorboard))

@@ -75,7 +75,8 @@ def train_epoch(
     Args:
         state: advanced in place: weights, step, samples_seen, train_sums.
         batches: of this epoch, from `state.samples_seen` on.
-        batch_sizes: how large they will be; each window's loss is divided by its own number of samples.
+        batch_sizes: how large they will be; each window's loss is divided by its own number of
+            samples.
         schedule: of the run.
         precision: of the run.
         device: where the model is.
@@ -93,7 +94,10 @@ def train_epoch(
     skipped_in_a_row, refreshed, begin = 0, 0.0, time.perf_counter()
     for window in windows(batch_sizes, schedule.accumulate):
         lr = learning_rate(
-            state.step - state.skipped_steps, schedule.total_steps, schedule.warmup_steps, schedule.peak_lr
+            state.step - state.skipped_steps,
+            schedule.total_steps,
+            schedule.warmup_steps,
+            schedule.peak_lr,
         )
         for group in state.optimizer.param_groups:
             group["lr"] = lr
@@ -118,7 +122,8 @@ def train_epoch(
         skipped_in_a_row = 0 if stepped else skipped_in_a_row + 1
         if skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             raise TrainError(
-                f"float16 gradients overflowed at {MAX_SKIPPED_IN_A_ROW} steps in a row (step {state.step}); "
+                f"float16 gradients overflowed at {MAX_SKIPPED_IN_A_ROW} steps in a row "
+                f"(step {state.step}); "
                 "the model diverged: lower optim.lr, or use run.precision=bf16 or fp32"
             )
         if time.perf_counter() - refreshed >= REFRESH_S:
@@ -150,7 +155,8 @@ def evaluate(
     Args:
         model: left in evaluation mode.
         batches: one pass.
-        precision, device: of the run.
+        precision: of the run.
+        device: where the model is.
         check_stop: called before each batch; may raise to leave.
         on_batch: called with each host batch.
         bar: moved on.
@@ -163,7 +169,9 @@ def evaluate(
             on_batch(batch.host)
             with precision.autocast(device):
                 logits = model(batch.images)
-                losses = F.cross_entropy(logits, batch.labels, reduction="none", ignore_index=NO_LABEL)
+                losses = F.cross_entropy(
+                    logits, batch.labels, reduction="none", ignore_index=NO_LABEL
+                )
             sums += _sums(logits, batch.labels, losses)
             bar.advance(len(batch.labels))
     return _scores(sums)
@@ -190,7 +198,10 @@ def _step(state: State) -> bool:
 
 
 def _sums(logits: torch.Tensor, labels: torch.Tensor, losses: torch.Tensor) -> torch.Tensor:
-    """Loss, top-1 hits, top-5 hits and count of one batch, float64 (4,), without waiting for the device."""
+    """Loss, top-1 hits, top-5 hits and count of one batch, float64 (4,).
+
+    It does not wait for the device.
+    """
     counts = labels != NO_LABEL
     best = logits.topk(min(5, logits.shape[1]), dim=1).indices
     hits = best == labels.unsqueeze(1)
@@ -218,6 +229,7 @@ def refuse_nan(loss: float, state: State) -> None:
     """
     if not math.isfinite(loss):
         raise TrainError(
-            f"the training loss is {loss} at epoch {state.epoch}, step {state.step}: the model diverged; lower "
-            "optim.lr or raise optim.warmup_epochs. The last checkpoint was saved while it was a number"
+            f"the training loss is {loss} at epoch {state.epoch}, step {state.step}: the model "
+            "diverged; lower optim.lr or raise optim.warmup_epochs. "
+            "The last checkpoint was saved while it was a number"
         )

@@ -3,17 +3,16 @@
 Import this before torch: an OpenMP library may change the CPU affinity when it is loaded. Every
 number comes as a `Measure` with its source, so a log line or the report can say where it is from.
 Nothing here ends a run: what cannot be read is "unknown", with the reason. CPUs and memory are read
-in `cgroup.py`.
+in `cgroup.py`, GPUs in `gpu.py`.
 """
 
 import json
 import os
 import platform
 import sys
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Dict, List, Tuple
 
 from train.cgroup import (
     Measure,
@@ -24,6 +23,7 @@ from train.cgroup import (
     mounts,
     usable_cpus,
 )
+from train.gpu import Gpu, GpuUtilisation, gpu_rows, gpus
 
 __all__ = [
     "Gpu",
@@ -98,87 +98,6 @@ def raise_open_file_limit() -> Measure[int]:
         return Measure("open files", now.value, f"{now.source}; could not be raised ({error})")
 
 
-@dataclass(frozen=True)
-class Gpu:
-    """One GPU as NVML sees it; None where NVML does not say."""
-
-    index: int
-    name: str
-    memory_bytes: Optional[int]
-    mig: Optional[bool]
-    driver: str
-    cuda_driver: str
-
-
-def gpus() -> Tuple[List[Gpu], str]:
-    """The GPUs of this machine by NVML, which starts no CUDA context.
-
-    Returns:
-        The GPUs, and a note: why there are none, or what CUDA_VISIBLE_DEVICES hides from CUDA.
-    """
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-    except ImportError:
-        return [], "nvidia-ml-py is not installed"
-    except Exception as error:  # any NVML trouble means "no GPU known", never the end of a run
-        return [], f"NVML: {error}"
-    try:
-        driver = _text(_ask(pynvml.nvmlSystemGetDriverVersion))
-        version = _ask(pynvml.nvmlSystemGetCudaDriverVersion)
-        cuda = f"{version // 1000}.{version % 1000 // 10}" if version else "unknown"
-        found = [_gpu(pynvml, index, driver, cuda) for index in range(pynvml.nvmlDeviceGetCount())]
-    except Exception as error:
-        return [], f"NVML: {error}"
-    finally:
-        _ask(pynvml.nvmlShutdown)
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return found, "NVML"
-    return found, f"NVML; CUDA sees only CUDA_VISIBLE_DEVICES={visible}"
-
-
-class GpuUtilisation:
-    """Share of the last moments in which some kernel ran, in percent, as `nvidia-smi` shows it.
-
-    It is a hint, not a measure of good use: one small kernel at a time counts as 100 %. Under MIG,
-    and without a driver, it is unknown; then `reason` says why.
-
-    Args:
-        device: the index that CUDA uses; it is looked up in CUDA_VISIBLE_DEVICES.
-    """
-
-    def __init__(self, device: int = 0):
-        self.reason = ""
-        self._nvml: Any = None
-        self._handle: Any = None
-        try:
-            import pynvml
-
-            pynvml.nvmlInit()
-            self._nvml = pynvml
-            visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-            name = str(device) if visible is None else visible.split(",")[device].strip()
-            if name.isdigit():
-                self._handle = pynvml.nvmlDeviceGetHandleByIndex(int(name))
-            else:
-                self._handle = pynvml.nvmlDeviceGetHandleByUUID(name)
-        except Exception as error:  # watching a run must never end it
-            self.reason = f"utilisation unknown: {error}"
-
-    def read(self) -> Optional[float]:
-        """Percent in 0..100, or None when unknown; never raises."""
-        if self._handle is None:
-            return None
-        try:
-            percent = float(self._nvml.nvmlDeviceGetUtilizationRates(self._handle).gpu)
-        except Exception as error:
-            self.reason = f"utilisation unknown: {error}"
-            return None
-        return percent if 0 <= percent <= 100 else None  # a huge number also means "not known"
-
-
 def file_system(path: PathLike) -> Tuple[str, str]:
     """Type and mount point of the file system that holds `path`: ('nfs4', '/data').
 
@@ -203,7 +122,7 @@ def describe(local_ranks: int = 1) -> List[Measure[str]]:
     for size in (memory_limit_bytes(), memory_available_bytes(), shm_free_bytes()):
         rows.append(Measure(size.name, bytes_text(size.value), size.source))
     rows.append(_as_text(open_file_limit()))
-    rows += _gpu_rows()
+    rows += gpu_rows()
     rows.append(Measure("kernel", f"{platform.system()} {platform.release()}", platform.machine()))
     rows.append(Measure("Python", platform.python_version(), sys.prefix))
     rows += [_environment_row()]
@@ -222,46 +141,6 @@ def lock_hash() -> str:
 
 def _as_text(measure: Measure[int]) -> Measure[str]:
     return Measure(measure.name, str(measure.value), measure.source)
-
-
-def _ask(function: Any, *arguments: Any) -> Any:
-    """One NVML question; None when it has no answer (NotSupported, lost GPU, older driver)."""
-    try:
-        return function(*arguments)
-    except Exception:  # the answer "unknown" is shown to the user
-        return None
-
-
-def _text(answer: Any) -> str:
-    """NVML gives bytes in older releases, str in newer ones."""
-    return answer.decode() if isinstance(answer, bytes) else str(answer or "unknown")
-
-
-def _gpu(nvml: Any, index: int, driver: str, cuda: str) -> Gpu:
-    handle = _ask(nvml.nvmlDeviceGetHandleByIndex, index)
-    if handle is None:
-        return Gpu(index, "does not answer (lost?)", None, None, driver, cuda)
-    memory = _ask(nvml.nvmlDeviceGetMemoryInfo, handle)
-    mig = _ask(nvml.nvmlDeviceGetMigMode, handle)
-    return Gpu(
-        index=index,
-        name=_text(_ask(nvml.nvmlDeviceGetName, handle)),
-        memory_bytes=None if memory is None else int(memory.total),
-        mig=None if mig is None else bool(mig[0]),
-        driver=driver,
-        cuda_driver=cuda,
-    )
-
-
-def _gpu_rows() -> List[Measure[str]]:
-    found, note = gpus()
-    rows = []
-    for gpu in found:
-        size = "memory unknown" if gpu.memory_bytes is None else bytes_text(gpu.memory_bytes)
-        mig = {None: "no MIG", True: "MIG on", False: "MIG off"}[gpu.mig]
-        source = f"{note}, driver {gpu.driver}, CUDA up to {gpu.cuda_driver}"
-        rows.append(Measure(f"GPU {gpu.index}", f"{gpu.name}, {size}, {mig}", source))
-    return rows or [Measure("GPUs", "none", note)]
 
 
 def _environment_row() -> Measure[str]:

@@ -30,7 +30,9 @@ def build_model(name: str, num_classes: int) -> nn.Module:
     names = torchvision.models.list_models(module=torchvision.models)
     if name not in names:
         near = difflib.get_close_matches(name, names, n=3) or names[:3]
-        raise ConfigError(f"model.name: torchvision has no classifier {name!r}; did you mean {', '.join(near)}?")
+        raise ConfigError(
+            f"model.name: torchvision has no classifier {name!r}; did you mean {', '.join(near)}?"
+        )
     options: Dict[str, Any] = {}
     if name in ("googlenet", "inception_v3"):  # their second heads would return more than logits
         options = {"aux_logits": False, "init_weights": True}
@@ -45,10 +47,12 @@ def load_weights(model: nn.Module, path: str) -> List[str]:
         path: a checkpoint of this package or a plain state dict.
 
     Returns:
-        Names whose shape differs and which start anew: the last layer, for another number of classes.
+        Names whose shape differs and which start anew: the last layer, for another number of
+            classes.
 
     Raises:
-        CheckpointError: no such file, not weights, or weights of another model (names that don't match).
+        CheckpointError: no such file, not weights, or weights of another model (names that don't
+            match).
     """
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
@@ -60,15 +64,18 @@ def load_weights(model: nn.Module, path: str) -> List[str]:
             "save a state dict with torch.save(model.state_dict(), path)"
         ) from None
     weights = loaded.get("model", loaded) if isinstance(loaded, dict) else None
-    if not isinstance(weights, dict) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
+    if not isinstance(weights, dict) or not all(
+        isinstance(value, torch.Tensor) for value in weights.values()
+    ):
         raise CheckpointError(f"model.weights: {path!r} holds no state dict")
     weights = {unwrapped(name): value for name, value in weights.items()}
     own = model.state_dict()
     missing, unknown = sorted(set(own) - set(weights)), sorted(set(weights) - set(own))
     if missing or unknown:
         raise CheckpointError(
-            f"model.weights: {path!r} is of another model: {len(missing)} of {len(own)} weights are missing "
-            f"({', '.join(missing[:3])}), {len(unknown)} are unknown ({', '.join(unknown[:3])}); check model.name"
+            f"model.weights: {path!r} is of another model: {len(missing)} of {len(own)} weights "
+            f"are missing ({', '.join(missing[:3])}), "
+            f"{len(unknown)} are unknown ({', '.join(unknown[:3])}); check model.name"
         )
     differing = [name for name in own if own[name].shape != weights[name].shape]
     model.load_state_dict({**weights, **{name: own[name] for name in differing}})
@@ -83,7 +90,9 @@ def unwrapped(name: str) -> str:
 
 
 def build_optimizer(model: nn.Module, weight_decay: float) -> torch.optim.Optimizer:
-    """SGD with Nesterov momentum; weight decay on weights only, not on biases and normalisation layers.
+    """SGD with Nesterov momentum.
+
+    Weight decay on weights only, not on biases and normalisation layers.
 
     Source: He et al., arXiv:1812.01187, section 3.1.
     """

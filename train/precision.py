@@ -9,8 +9,8 @@ import torch
 from train.errors import ConfigError
 
 MAX_SKIPPED_IN_A_ROW = 20
-"""The loss scale halves at each skipped step; after so many in a row (a factor of a million) it is not the
-scale that is wrong."""
+"""The loss scale halves at each skipped step; after so many in a row (a factor of a million) it is
+not the scale that is wrong."""
 
 
 class Precision(NamedTuple):
@@ -57,7 +57,10 @@ def choose_precision(asked: str, device: torch.device) -> Precision:
 
 
 def _has_bf16() -> bool:
-    """Whether the GPU computes bf16 itself; newer PyTorch also says yes to emulation unless told not to."""
+    """Whether the GPU computes bf16 itself.
+
+    Newer PyTorch also says yes to emulation unless told not to.
+    """
     supported = torch.cuda.is_bf16_supported
     if "including_emulation" in inspect.signature(supported).parameters:
         return supported(including_emulation=False)

@@ -1,10 +1,7 @@
 """What a run needs before its first step: device, data, settings, loaders, schedule."""
 
-import json
 import math
-import sys
 import time
-from pathlib import Path
 from typing import Any, Dict, List, NamedTuple
 
 import torch
@@ -42,15 +39,21 @@ def choose_device(asked: str) -> torch.device:
     if asked == "cpu" or (asked == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     if not torch.cuda.is_available():
-        built = f"this PyTorch is built for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
+        built = (
+            f"this PyTorch is built for CUDA {torch.version.cuda}"
+            if torch.version.cuda
+            else "a CPU build"
+        )
         raise SetupError(
-            f"run.device=cuda, but PyTorch {torch.__version__} finds no GPU ({built}); check nvidia-smi and the "
-            "driver's version, start containers with --gpus all, or use run.device=cpu"
+            f"run.device=cuda, but PyTorch {torch.__version__} finds no GPU ({built}); "
+            "check nvidia-smi and the driver's version, start containers with --gpus all, "
+            "or use run.device=cpu"
         )
     return torch.device("cuda", torch.cuda.current_device())
 
 
 def open_data(config: Config) -> Splits:
+    """Scan the data folder and tell what was found; a slow disk is seen to go on."""
     begin = time.monotonic()
 
     def progress(count: int) -> None:
@@ -60,10 +63,15 @@ def open_data(config: Config) -> Splits:
             say(f"scanning {config.data.path}: {count} images so far")
 
     splits = open_splits(
-        config.data.path, config.data.val_share, config.run.seed, config.data.allow_empty_classes, progress
+        config.data.path,
+        config.data.val_share,
+        config.run.seed,
+        config.data.allow_empty_classes,
+        progress,
     )
     say(
-        f"data      {splits.root}: {len(splits.train)} training and {len(splits.val)} validation images, "
+        f"data      {splits.root}: {len(splits.train)} training and "
+        f"{len(splits.val)} validation images, "
         f"{len(splits.classes)} classes"
     )
     for line in splits.notes + describe_skipped(splits.skipped):
@@ -71,7 +79,10 @@ def open_data(config: Config) -> Splits:
     return splits
 
 
-def choose_settings(config: Config, device: torch.device, cpus: machine.Measure[int]) -> LoaderSettings:
+def choose_settings(
+    config: Config, device: torch.device, cpus: machine.Measure[int]
+) -> LoaderSettings:
+    """The loader's settings for this machine, after raising its limit of open files."""
     data = config.data
     batch_bytes = data.batch_size * (data.image_size**2 * 3 + 8)
     machine.raise_open_file_limit()
@@ -84,6 +95,7 @@ def choose_settings(config: Config, device: torch.device, cpus: machine.Measure[
 
 
 def build_loaders(config: Config, splits: Splits, settings: LoaderSettings) -> Loaders:
+    """Both loaders; training ends with the last epoch, validation can be repeated for ever."""
     common: Dict[str, Any] = {"config": config.data, "settings": settings, "seed": config.run.seed}
     return Loaders(
         build_loader(splits.train, train=True, epochs=config.optim.epochs, **common),
@@ -98,7 +110,7 @@ def plan_schedule(config: Config, sampler: Sampler) -> Schedule:
     images = config.data.batch_size * optim.accumulate
     return Schedule(
         total_steps=per_epoch * optim.epochs,
-        warmup_steps=int(round(per_epoch * min(optim.warmup_epochs, optim.epochs))),
+        warmup_steps=round(per_epoch * min(optim.warmup_epochs, optim.epochs)),
         peak_lr=0.1 * images / IMAGES_PER_LR if optim.lr == "auto" else float(optim.lr),
         accumulate=optim.accumulate,
         label_smoothing=optim.label_smoothing,
@@ -129,11 +141,3 @@ def explain(
         Setting("peak learning rate", round(schedule.peak_lr, 6), why_lr),
         Setting("steps", schedule.total_steps, f"optimizer steps in {config.optim.epochs} epochs"),
     ]
-
-
-def lock_hash() -> str:
-    """Hash of the lock that this environment was made from; '' outside of an environment of ours."""
-    try:
-        return str(json.loads(Path(sys.prefix, "wellfed.json").read_text("utf-8"))["lock"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""

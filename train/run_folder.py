@@ -49,8 +49,8 @@ class RunFolder:
             (path / "checkpoints").mkdir(parents=True, exist_ok=False)
         except FileExistsError:
             raise SetupError(
-                f"run.folder {str(path)!r} holds a run already; go on with it by --run.resume {path}, "
-                "or choose another folder"
+                f"run.folder {str(path)!r} holds a run already; "
+                f"go on with it by --run.resume {path}, or choose another folder"
             ) from None
         except OSError as error:
             raise disk_error(path, error) from None
@@ -77,7 +77,10 @@ class RunFolder:
         write_whole(self.path / name, json.dumps(content, indent=1).encode())
 
     def append_metrics(self, row: Dict[str, Any]) -> None:
-        """Add the row of one epoch; rows of the same or later epochs (of a run that was cut off) go."""
+        """Add the row of one epoch.
+
+        Rows of the same or later epochs (of a run that was cut off) go.
+        """
         rows = [old for old in self.read_metrics() if old["epoch"] < row["epoch"]]
         lines = "".join(json.dumps(_plain(item)) + "\n" for item in rows + [row])
         write_whole(self.metrics, lines.encode())
@@ -96,7 +99,9 @@ class RunFolder:
 
 def default_folder(config: Config, now: Optional[datetime.datetime] = None) -> Path:
     """runs/<data>-<model>-<date and time>; with a number behind when that is taken."""
-    name = re.sub(r"[^A-Za-z0-9_.]+", "-", Path(config.data.path).resolve().name).strip("-.") or "data"
+    name = (
+        re.sub(r"[^A-Za-z0-9_.]+", "-", Path(config.data.path).resolve().name).strip("-.") or "data"
+    )
     stamp = (now or datetime.datetime.now()).strftime("%Y%m%d-%H%M%S")
     base = Path("runs") / f"{name}-{config.model.name}-{stamp}"
     path, number = base, 2
@@ -108,5 +113,6 @@ def default_folder(config: Config, now: Optional[datetime.datetime] = None) -> P
 def _plain(row: Dict[str, Any]) -> Dict[str, Any]:
     """JSON has no NaN: null instead."""
     return {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in row.items()
     }

@@ -1,4 +1,7 @@
-"""SIGINT (Ctrl-C) and SIGTERM: the first asks the run to save at the next step, the second ends it at once."""
+"""SIGINT (Ctrl-C) and SIGTERM.
+
+The first asks the run to save at the next step, the second ends it at once.
+"""
 
 import os
 import signal
@@ -40,4 +43,7 @@ class StopRequest:
             # No clean-up that could hang; workers end with their parent (data/loader.py).
             os._exit(128 + signum)
         self.signum = signum
-        self.say(f"{signal.Signals(signum).name}: saving at the next step; a second one ends at once, unsaved")
+        self.say(
+            f"{signal.Signals(signum).name}: saving at the next step; "
+            "a second one ends at once, unsaved"
+        )

@@ -1,8 +1,9 @@
 """How long a device waited for data, measured and not guessed.
 
-On the CPU: the time in which the loop stood still for a batch. With CUDA the host runs ahead, so its clock
-says little; there each batch is framed by two events on the compute stream, and the gap between the end of
-one batch's work and the start of the next one's is the time that the device had nothing to do.
+On the CPU: the time in which the loop stood still for a batch. With CUDA the host runs ahead, so
+its clock says little; there each batch is framed by two events on the compute stream, and the gap
+between the end of one batch's work and the start of the next one's is the time that the device had
+nothing to do.
 """
 
 import time

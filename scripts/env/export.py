@@ -1,6 +1,6 @@
 """Writes what is really installed beside this Python, with hashes where a lock knows them.
 
-Conda packages come as an explicit list (`conda create --file` reads it), wheels as pip's requirements.
+Conda packages come as an explicit list (`conda create --file` reads it), wheels as pip's own.
 Run it with the environment's own Python; the environment variable OUT names a file, else it prints.
 """
 

@@ -11,6 +11,10 @@ import sys
 
 # colours and cursor moves, and lines that are no more than a moving bar
 ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+# uv's list of all that it installed, a line each: for the log alone
+LISTS = re.compile(
+    rb"^(\x1b\[[0-9;]*m)* ?(\x1b\[[0-9;]*m)*[-+~](\x1b\[[0-9;]*m)* .*==.*\n", re.MULTILINE
+)
 BARS = re.compile(rb"-{8}|[MKG]i?B/|\xe2[\xa0-\xa3].")
 
 
@@ -26,7 +30,7 @@ def copy(source: int, log: str) -> None:
             if not part:
                 break
             with contextlib.suppress(OSError):
-                os.write(2, part)
+                os.write(2, LISTS.sub(b"", part))
             *lines, rest = (rest + part).split(b"\n")
             for line in [*lines, b""][:-1]:
                 text = ESCAPES.sub(b"", line).rstrip(b"\r").split(b"\r")[-1]

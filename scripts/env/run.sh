@@ -5,6 +5,7 @@
 LOG=$ROOT/.cache/env.log
 JOB=""          # process group of the step that runs now
 LINE_OPEN=no    # "yes" while a stage's line still waits for its time
+DRAWS=no        # "yes" while a step draws its progress on the terminal
 UNFINISHED=""   # the folder that is half made now, for the message of an interrupt
 
 say() {
@@ -27,10 +28,9 @@ stage() {  # stage "1/4 tools" "what is done": one line, closed by stage_done wi
 }
 
 stage_done() {
-  local note=${1:+$1, }
-  if [[ $LINE_OPEN == yes ]]; then printf '... '; else printf '%-14s ' ""; fi
+  [[ $LINE_OPEN == yes ]] || printf '%-14s ' ""
   LINE_OPEN=no
-  printf '%s%d s\n' "$note" "$((SECONDS - STAGE_START))"
+  printf '... %s%d s\n' "${1:+$1, }" "$((SECONDS - STAGE_START))"
 }
 
 on_signal() {  # on_signal NAME CODE: end the running step with all its children, say one thing, leave
@@ -64,13 +64,22 @@ in_background() {  # a job of its own group, so that a signal reaches us at once
 }
 
 logged() {
-  if [[ -t 2 && -x $TOOLS/bin/python && ${TERM:-dumb} != dumb ]]; then
+  if [[ $DRAWS == yes ]]; then
     # uv, pip and rattler draw their progress only on a terminal: give them one, and keep their words
-    [[ $LINE_OPEN == no ]] || { echo; LINE_OPEN=no; }
     "$TOOLS/bin/python" "$ROOT/scripts/env/progress.py" "$LOG" "$@"
   else
     "$@" >>"$LOG" 2>&1 </dev/null
   fi
+}
+
+long_step() {  # a step of minutes: its own progress is shown, where there is a terminal
+  if [[ -t 2 && ${TERM:-dumb} != dumb ]]; then
+    DRAWS=yes
+    echo
+    LINE_OPEN=no
+  fi
+  run_step "$@"
+  DRAWS=no
 }
 
 run_step() {  # run_step WHAT COMMAND...: WHAT is the subject of the message when it fails
@@ -114,7 +123,7 @@ explain() {  # what a tool's output means, in one line; the order matters: sure 
     echo "the server's certificate is not trusted; set SSL_CERT_FILE to your network's certificate file ($LOG)"
   elif grep -qiE 'error sending request|connection refused|tcp connect error|dns error|name resolution|newconnectionerror|connecttimeout|read timed out|operation timed out|network is unreachable|error decoding response body|tunnel error|proxyerror' <<<"$out"; then
     echo "no network, or the package index does not answer; check the connection and HTTPS_PROXY, then run make env again ($LOG)"
-  elif grep -qiE '404 not found|not found in the package registry|there is no version of|no matching distribution|no solution found' <<<"$out"; then
+  elif grep -qiE '404 not found|\(404|http 404|not found in the package registry|there is no version of|no matching distribution|no solution found' <<<"$out"; then
     name=$(first "$out" '(Failed to (download|fetch|read) .*)')
     name=$(first "$name" '`([^`]+==[^`]+)`')
     [[ -n $name ]] || name=$(first "$out" 'o matching distribution found for ([^ ]+)')

@@ -90,19 +90,19 @@ install_wheels() {  # install_wheels build|update: exactly what the lock says, n
   fi
   stage "3/4 packages" "of ${PIP_FILE#"$ROOT"/}"
   # the lock as build constraint: a package that comes as source is built with the locked setuptools
-  run_step "cannot install the packages" "$TOOLS/bin/uv" pip sync --python "$VENV/bin/python" \
+  long_step "cannot install the packages" "$TOOLS/bin/uv" pip sync --python "$VENV/bin/python" \
     --require-hashes --build-constraints "$PIP_FILE" "$PIP_FILE"
   stage_done
 }
 
 install_conda() {
   stage "2/4 conda" "of ${CONDA_FILE#"$ROOT"/}"
-  run_step "cannot install the conda packages" "$TOOLS/bin/python" "$ROOT/scripts/conda_install.py" \
+  long_step "cannot install the conda packages" "$TOOLS/bin/python" "$ROOT/scripts/conda_install.py" \
     --lock "$CONDA_FILE" --prefix "$VENV"
   stage_done
   stage "3/4 wheels" "of ${PIP_FILE#"$ROOT"/}"
   pip_settings "$TOOLS/bin/python"
-  run_step "cannot install the wheels" "$VENV/bin/python" -m pip install --require-hashes --no-deps \
+  long_step "cannot install the wheels" "$VENV/bin/python" -m pip install --require-hashes --no-deps \
     --no-build-isolation --root-user-action ignore -r "$PIP_FILE"
   stage_done
 }

@@ -263,14 +263,14 @@ def test_the_same_wishes_on_the_same_machine_give_the_same_settings():
     assert choose(wish, machine, BATCH, BATCH) == choose(wish, machine, BATCH, BATCH)
 
 
-def test_the_file_itself_imports_no_torch():
-    # As a file of its own: the package beside it needs torch, the choice must not.
+def test_the_choice_itself_imports_no_torch():
+    # With an empty package in place of train.data: the rest of it needs torch, the choice must not.
     code = (
-        "import importlib.util, sys\n"
-        f"spec = importlib.util.spec_from_file_location('alone', {settings.__file__!r})\n"
-        "sys.modules['alone'] = module = importlib.util.module_from_spec(spec)\n"
-        "spec.loader.exec_module(module)\n"
-        "print(module.Requested().workers, 'torch' in sys.modules)"
+        "import sys, types\n"
+        "sys.modules['train.data'] = package = types.ModuleType('train.data')\n"
+        f"package.__path__ = [{str(Path(settings.__file__).parent)!r}]\n"
+        "from train.data import settings\n"
+        "print(settings.Requested().workers, 'torch' in sys.modules)"
     )
     run = subprocess.run(
         [sys.executable, "-c", code],

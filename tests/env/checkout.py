@@ -1,4 +1,4 @@
-"""A small checkout with a fake torch on a loopback index, so that `scripts/env.sh` runs for real in a second."""
+"""A small checkout with a fake torch on a loopback index: `env.sh` runs for real, in a second."""
 
 import json
 import os
@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BASE_PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 TORCH = '__version__ = "2.6.0+cu124"\n\n\nclass version:\n    cuda = "12.4"\n'
 PROGRAMS = (
-    "awk bash cat chmod cut date df dirname env find flock grep head ls mkdir mv readlink rm rmdir sed sh"
-    " sha256sum sleep stat tail"
+    "awk bash cat chmod cut date df dirname env find flock grep head ls mkdir mv readlink rm rmdir"
+    " sed sh sha256sum sleep stat tail"
 )
 
 
@@ -28,20 +28,24 @@ def tools_folder() -> Optional[Path]:
 
 
 class Checkout:
-    """A copy of what `env.sh` needs, in `folder`; `server` serves its wheels and notes each request."""
+    """A copy of what `env.sh` needs; `server` serves its wheels and notes each request."""
 
     def __init__(self, folder: Path, server, index: Path):
         self.folder, self.server, self.index = folder, server, index
         self.lock = folder / "small.lock"
         self.hashes: Dict[str, str] = {}
-        shutil.copytree(ROOT / "scripts", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / "scripts", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__")
+        )
         shutil.copy(ROOT / "Makefile", folder)
         (folder / "locks").mkdir()
         for name in ("requirements.lock", "tools.lock"):
             shutil.copy(ROOT / "locks" / name, folder / "locks")
         (folder / "train").mkdir()
         (folder / "train" / "__init__.py").touch()
-        (folder / "train" / "__main__.py").write_text("def main():\n    import sys\n\n    print(sys.argv[1:])\n")
+        (folder / "train" / "__main__.py").write_text(
+            "def main():\n    import sys\n\n    print(sys.argv[1:])\n"
+        )
         self.add_wheel("torch", "2.6.0", TORCH)
         self.write_lock("torch==2.6.0")
 
@@ -53,7 +57,10 @@ class Checkout:
 
     def write_lock(self, *pins: str, spoil: bool = False) -> None:
         """Lock these `name==version` wheels; `spoil` writes hashes of nothing."""
-        lines = [f"{pin} \\\n    --hash=sha256:{'0' * 64 if spoil else self.hashes[pin]}\n" for pin in pins]
+        lines = [
+            f"{pin} \\\n    --hash=sha256:{'0' * 64 if spoil else self.hashes[pin]}\n"
+            for pin in pins
+        ]
         self.lock.write_text("".join(lines))
 
     def environ(self, **settings: str) -> Dict[str, str]:
@@ -99,7 +106,9 @@ class Checkout:
 
     def installed(self) -> List[str]:
         """Names of what lies in the environment's site-packages."""
-        return sorted(p.name for p in self.folder.glob(".venv/lib/python3*/site-packages/*.dist-info"))
+        return sorted(
+            p.name for p in self.folder.glob(".venv/lib/python3*/site-packages/*.dist-info")
+        )
 
     def wait_for(self, what: str) -> None:
         """Wait until the log has this text; a minute at most."""

@@ -8,7 +8,9 @@ import pytest
 @pytest.fixture
 def checkout(tmp_path):
     if checkouts.tools_folder() is None:
-        pytest.skip("no .tools here, so scripts/env.sh is NOT tested: run make test, or name a folder with TOOLS=")
+        pytest.skip(
+            "no .tools here: scripts/env.sh is NOT tested; run make test, or name one with TOOLS="
+        )
     index = tmp_path / "index"
     index.mkdir()
     folder = tmp_path / "a checkout"  # with a blank: people have such folders

@@ -1,4 +1,4 @@
-"""What goes wrong while an environment is made: one clear line, exit code 2, mended by the next run."""
+"""What goes wrong while an environment is made: one clear line, and the next run mends it."""
 
 import os
 import signal
@@ -7,11 +7,12 @@ import subprocess
 from pathlib import Path
 
 import checkout as checkouts
+import loopback
 import pytest
 
 
 def check_trouble(checkout, result, *words):
-    """One error line with these words, exit code 2, no traceback, and nothing that passes for whole."""
+    """One error line with these words, exit code 2, and nothing that passes for whole."""
     assert result.code == 2, result
     assert len(result.errors) == 1, result
     assert "Traceback" not in result.text
@@ -21,8 +22,8 @@ def check_trouble(checkout, result, *words):
     assert checkout.marker().get("state") != "ready"
 
 
-def check_repair(checkout):
-    result = checkout.run()
+def check_repair(checkout, **settings):
+    result = checkout.run(**settings)
     assert result.code == 0, result
     assert "half made" in result.text
     assert checkout.marker()["state"] == "ready"
@@ -32,6 +33,15 @@ def test_a_wrong_hash(checkout):
     checkout.write_lock("torch==2.6.0", spoil=True)
     check_trouble(checkout, checkout.run(), "torch==2.6.0", "locked hash", "env.log")
     checkout.write_lock("torch==2.6.0")
+    check_repair(checkout)
+
+
+def test_another_file_on_the_index(checkout):
+    path = checkout.index / "files" / "torch-2.6.0-py3-none-any.whl"
+    good = path.read_bytes()
+    loopback.wheel(checkout.index / "files", "torch", "2.6.0", "print('not what was locked')\n")
+    check_trouble(checkout, checkout.run(), "torch==2.6.0", "locked hash", "env.log")
+    path.write_bytes(good)
     check_repair(checkout)
 
 
@@ -55,18 +65,24 @@ def test_no_network(checkout):
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        ("import no_such_library", "import torch fails: ModuleNotFoundError"),
+        ("import no_such_library\n", "import torch fails: ModuleNotFoundError"),
         (checkouts.TORCH.replace("2.6.0", "2.5.0"), "torch is 2.5.0+cu124, the lock says 2.6.0"),
-        (checkouts.TORCH.replace('cuda = "12.4"', "cuda = None"), "is built for CUDA None, not 12.4"),
+        (
+            checkouts.TORCH.replace('cuda = "12.4"', "cuda = None"),
+            "is built for CUDA None, not 12.4",
+        ),
     ],
+    ids=["no import", "other version", "other CUDA"],
 )
-def test_a_torch_that_is_not_the_locked_one(checkout, module, words):
+def test_a_torch_that_is_not_the_locked_one(checkout, tmp_path, module, words):
     checkout.add_wheel("torch", "2.6.0", module)
     checkout.write_lock("torch==2.6.0")
     check_trouble(checkout, checkout.run(), words)
     checkout.add_wheel("torch", "2.6.0", checkouts.TORCH)
     checkout.write_lock("torch==2.6.0")
-    check_repair(checkout)
+    check_repair(
+        checkout, UV_CACHE_DIR=str(tmp_path / "other cache")
+    )  # uv remembers an index's page
 
 
 def test_too_little_space_is_said_beforehand(checkout):
@@ -79,10 +95,15 @@ def test_a_disk_that_fills_up(checkout, tmp_path):
     small = tmp_path / "small disk"
     small.mkdir()
     mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], capture_output=True, text=True, timeout=60
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     if mount.returncode:
-        pytest.skip(f"a full disk is NOT tested: no small disk can be mounted here ({mount.stderr.strip()})")
+        pytest.skip(
+            f"a full disk is NOT tested: no small disk can be mounted here ({mount.stderr.strip()})"
+        )
     try:
         checkout.add_wheel("large", "1.0", "# " + os.urandom(1_000_000).hex() + "\n")
         checkout.write_lock("torch==2.6.0", "large==1.0")
@@ -131,7 +152,7 @@ def test_killed_half_way(checkout):
     checkout.wait_for("pip sync")
     process.kill()
     checkout.server.stalled.clear()
-    checkout.server.released.set()  # what it had started comes to its end; the next one waits for that
+    checkout.server.released.set()  # what it started goes on to its end; the next one waits
     process.wait(timeout=60)
     process.stdout.close()
     check_repair(checkout)

@@ -9,7 +9,9 @@ from checkout import ROOT
 
 
 def make(*arguments):
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MFLAGS"))}
+    env = {
+        key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MFLAGS"))
+    }
     for name in ("ENV_FROM", "PYTHON", "TORCH", "VENV", "FORCE", "DATA", "RESUME", "ARGS", "OUT"):
         env.pop(name, None)
     return subprocess.run(
@@ -33,7 +35,9 @@ def test_help_shows_each_target():
         assert re.search(rf"^  {name} +\S", shown, re.MULTILINE), name
 
 
-@pytest.mark.parametrize("settings", [[], ["PYTHON=3.12"], ["TORCH=floor"], ["DATA=x"], ["RESUME=runs/x"]])
+@pytest.mark.parametrize(
+    "settings", [[], ["PYTHON=3.12"], ["TORCH=floor"], ["DATA=x"], ["RESUME=runs/x"]]
+)
 def test_no_variable_is_undefined(settings):
     result = make("-n", *targets(), *settings)
     assert result.returncode == 0

@@ -8,7 +8,8 @@
 5 batch.py      B of them               -> uint8 (B, S, S, 3), int64 (B,)
 6 loader.py     workers over 5          -> host batches
 7 prefetch.py   host batch              -> device batch
-8 prefetch.py   uint8 (B, S, S, 3)      -> float (B, 3, S, S) channels_last, normalised, on the device
+8 prefetch.py   uint8 (B, S, S, 3)      -> float (B, 3, S, S) channels_last, normalised,
+                                           on the device
 ```
 """
 
@@ -43,7 +44,8 @@ def build_loader(
         train: shuffle and augment; else the source's order and central crops.
         seed: of the run.
         epochs: where the order ends; None: never.
-        rank, world_size: this process among all.
+        rank: this process among all, from 0.
+        world_size: how many processes train together.
 
     Returns:
         A loader of host batches; its workers start at the first `for`, or earlier by `start()`.

@@ -1,7 +1,7 @@
-"""Stop 3 of the line: (seed, epoch, index) -> crop box and flip, decided before anything is decoded.
+"""Stop 3 of the line: (seed, epoch, index) -> crop box and flip, before anything is decoded.
 
-Randomness is a counter, not a state: each number is a hash of (seed, epoch, index, draw). It therefore does
-not depend on which worker asks, in which order, or whether the run was resumed.
+Randomness is a counter, not a state: each number is a hash of (seed, epoch, index, draw). It
+therefore does not depend on which worker asks, in which order, or whether the run was resumed.
 """
 
 import math
@@ -57,16 +57,19 @@ def uniform(seed: int, epoch: int, indices: np.ndarray, draws: int = DRAWS) -> n
 
 
 def train_box(draws: np.ndarray, width: int, height: int, crop_min: float) -> Box:
-    """Random resized crop with the semantics of torchvision's: area in [crop_min, 1], ratio in [3/4, 4/3].
+    """Random resized crop with the semantics of torchvision's.
+
+    The area is in [crop_min, 1], the ratio in [3/4, 4/3].
 
     Args:
         draws: float64 (DRAWS,) in [0, 1).
-        width, height: of the upright image, pixels.
+        width: of the upright image, pixels.
+        height: of the upright image, pixels.
         crop_min: smallest share of the area.
 
     Returns:
-        A box inside the image. After ten tries that do not fit (very long images): the largest central
-        box of an allowed ratio.
+        A box inside the image. After ten tries that do not fit (very long images): the largest
+        central box of an allowed ratio.
 
     Source: Szegedy et al., arXiv:1409.4842, as torchvision's RandomResizedCrop.get_params reads it.
     """
@@ -76,14 +79,14 @@ def train_box(draws: np.ndarray, width: int, height: int, crop_min: float) -> Bo
         area_draw, ratio_draw, x_draw, y_draw = values[first : first + 4]
         area = width * height * (crop_min + (1.0 - crop_min) * area_draw)
         ratio = math.exp(log_low + (log_high - log_low) * ratio_draw)
-        box_width = int(round(math.sqrt(area * ratio)))
-        box_height = int(round(math.sqrt(area / ratio)))
+        box_width = round(math.sqrt(area * ratio))
+        box_height = round(math.sqrt(area / ratio))
         if 0 < box_width <= width and 0 < box_height <= height:
             x = int(x_draw * (width - box_width + 1))
             y = int(y_draw * (height - box_height + 1))
             return Box(x, y, box_width, box_height)
-    box_width = min(width, max(1, int(round(height * 4 / 3))))
-    box_height = min(height, max(1, int(round(width * 4 / 3))))
+    box_width = min(width, max(1, round(height * 4 / 3)))
+    box_height = min(height, max(1, round(width * 4 / 3)))
     return Box((width - box_width) // 2, (height - box_height) // 2, box_width, box_height)
 
 
@@ -94,5 +97,5 @@ def train_flip(draws: np.ndarray, probability: float) -> bool:
 
 def eval_box(width: int, height: int) -> Box:
     """The central square of 7/8 of the short side: resize to 256, crop 224, in one step."""
-    side = max(1, int(round(min(width, height) * 0.875)))
+    side = max(1, round(min(width, height) * 0.875))
     return Box((width - side) // 2, (height - side) // 2, side, side)

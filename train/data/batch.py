@@ -1,7 +1,7 @@
 """Stop 5 of the line: B records -> one host batch, uint8 (B, S, S, 3), resized and flipped.
 
-Shapes: B batch, S image_size. `Batches.__getitems__` makes a whole batch in one call, in a worker or in the
-main process; what it returns depends on (seed, epoch, indices) alone.
+Shapes: B batch, S image_size. `Batches.__getitems__` makes a whole batch in one call, in a worker
+or in the main process; what it returns depends on (seed, epoch, indices) alone.
 """
 
 import contextlib
@@ -19,7 +19,8 @@ from train.data.sampler import BatchRequest
 from train.data.sources import Record, Source
 
 SUBSTITUTE_TRIES = 16
-"""Tries to find a good sample in place of a bad one; with more bad ones than that the data set is lost."""
+"""Tries to find a good sample in place of a bad one; with more bad ones than that the data set is
+lost."""
 
 NO_LABEL = -1
 """Label of a bad sample in evaluation, where nothing may take its place: it counts nowhere."""
@@ -29,12 +30,12 @@ class Bad(NamedTuple):
     """A sample that could not be used.
 
     Attributes:
-        index: in the source.
+        sample: its index in the source (a tuple has a method of that name already).
         key: its name.
         reason: why, for people.
     """
 
-    index: int
+    sample: int
     key: str
     reason: str
 
@@ -46,7 +47,8 @@ class Batch(NamedTuple):
         images: uint8 (B, S, S, 3), RGB.
         labels: int64 (B,); NO_LABEL for a bad sample in evaluation.
         epoch: the pass it belongs to.
-        samples_seen: samples of that epoch, over all ranks, once this batch is done: where a resume goes on.
+        samples_seen: samples of that epoch, over all ranks, once this batch is done: where a resume
+            goes on.
         indices: int64 (B,), what was asked for.
         bad: samples of this batch that could not be used.
     """
@@ -60,7 +62,7 @@ class Batch(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """What a worker returns when the batch can't be made: the message travels without a traceback."""
+    """What a worker returns when the batch can't be made: a message without a traceback."""
 
     message: str
 
@@ -108,7 +110,10 @@ class Batches(Dataset):
         return batch
 
     def __getitems__(self, request: BatchRequest) -> Union[Batch, Failure]:
-        """Make the batch that is asked for; torch's fetcher calls this with what the sampler yields."""
+        """Make the batch that is asked for.
+
+        torch's fetcher calls this with what the sampler yields.
+        """
         recipe, size = self.recipe, self.recipe.image_size
         count = len(request.indices)
         images = torch.empty((count, size, size, 3), dtype=torch.uint8)
@@ -126,10 +131,18 @@ class Batches(Dataset):
                     images[row].zero_()
                     label = NO_LABEL
                 labels[row] = label
-        return Batch(images, labels, request.epoch, request.samples_seen, request.indices, tuple(bad))
+        return Batch(
+            images, labels, request.epoch, request.samples_seen, request.indices, tuple(bad)
+        )
 
-    def _fill(self, out: torch.Tensor, index: int, draws: np.ndarray, bad: List[Bad]) -> Optional[int]:
-        """Read, decode and write one sample into `out`; its label, or None after noting why it is bad."""
+    def _fill(
+        self, out: torch.Tensor, index: int, draws: np.ndarray, bad: List[Bad]
+    ) -> Optional[int]:
+        """Read, decode and write one sample into `out`.
+
+        Returns:
+            Its label, or None after noting why it is bad.
+        """
         try:
             record = self.source[index]
             self._render(out, record, draws)
@@ -155,9 +168,14 @@ class Batches(Dataset):
     def _substitute(
         self, out: torch.Tensor, index: int, epoch: int, draws: np.ndarray, bad: List[Bad]
     ) -> Optional[int]:
-        """Put another sample in the place of a bad one: which one is a function of (seed, epoch, index)."""
+        """Put another sample in the place of a bad one.
+
+        Which one is a function of (seed, epoch, index).
+        """
         # Another seed gives a stream of its own, apart from the one that draws crops.
-        choices = augment.uniform(self.recipe.seed ^ 0x5BAD, epoch, np.array([index]), SUBSTITUTE_TRIES)[0]
+        choices = augment.uniform(
+            self.recipe.seed ^ 0x5BAD, epoch, np.array([index]), SUBSTITUTE_TRIES
+        )[0]
         for choice in choices.tolist():
             label = self._fill(out, int(choice * len(self.source)), draws, bad)
             if label is not None:
@@ -168,29 +186,38 @@ class Batches(Dataset):
 def resize(pixels: np.ndarray, out: torch.Tensor) -> None:
     """Scale a window into its place in the batch.
 
-    Antialiased triangle filter with torchvision's semantics (the window is cut first), within one level of
-    Pillow's BILINEAR. PyTorch's uint8 kernel takes about a third of Pillow's time (docs/log.md).
+    Antialiased triangle filter with torchvision's semantics (the window is cut first), within one
+    level of Pillow's BILINEAR. PyTorch's uint8 kernel takes about a third of Pillow's time
+    (docs/log.md).
 
     Args:
         pixels: uint8 (h, w, 3); views are welcome.
         out: uint8 (S, S, 3), written.
     """
     window = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1).unsqueeze(0)
-    scaled = F.interpolate(window, out.shape[:2], mode="bilinear", align_corners=False, antialias=True)
+    scaled = F.interpolate(
+        window, out.shape[:2], mode="bilinear", align_corners=False, antialias=True
+    )
     out.copy_(scaled[0].permute(1, 2, 0))
 
 
 def identity(batch: Union[Batch, Failure]) -> Union[Batch, Failure]:
-    """Collate nothing: `__getitems__` has already made the batch (a named function, so it pickles)."""
+    """Collate nothing: `__getitems__` has already made the batch.
+
+    A named function, so it pickles.
+    """
     return batch
 
 
 @contextlib.contextmanager
 def _seeded(seed: int, request: BatchRequest) -> Iterator[None]:
-    """Seed Python's, NumPy's and PyTorch's generators by (seed, epoch, batch), and put them back after.
+    """Seed Python's, NumPy's and PyTorch's generators by the batch, and put them back after.
 
-    Our own line draws nothing from them. A transform of yours that does gets the same numbers whichever
-    worker runs it, other numbers in every epoch and on every rank, and leaves the model's numbers alone.
+    The seed is a function of (seed, epoch, batch).
+
+    Our own line draws nothing from them. A transform of yours that does gets the same numbers
+    whichever worker runs it, other numbers in every epoch and on every rank, and leaves the model's
+    numbers alone.
     """
     first = request.indices[:1] if len(request.indices) else np.zeros(1, dtype=np.int64)
     number = int(augment.uniform(seed, request.epoch, first, 1)[0, 0] * 2**32)
@@ -209,6 +236,7 @@ def _seeded(seed: int, request: BatchRequest) -> Iterator[None]:
 def _no_substitute(bad: List[Bad]) -> str:
     examples = "; ".join(f"{item.key!r}: {item.reason}" for item in bad[-3:])
     return (
-        f"{SUBSTITUTE_TRIES} substitutes in a row were bad too, so most of the data set seems unusable: {examples}; "
+        f"{SUBSTITUTE_TRIES} substitutes in a row were bad too, so most of the data set seems "
+        f"unusable: {examples}; "
         "check that data.path is the right folder and that its disk is mounted"
     )

@@ -1,9 +1,9 @@
 """Stop 4 of the line: bytes -> uint8 (h, w, 3), upright RGB.
 
-What a file is, its content says, never its name. Baseline and progressive JPEG in RGB, YCbCr or grey go
-through libjpeg-turbo (simplejpeg; it releases the GIL); everything else through Pillow. Both give the
-same picture: EXIF orientation applied, 16 bits scaled by 257, transparency over white, the first frame of
-an animation, CMYK with or without Adobe's inversion.
+What a file is, its content says, never its name. Baseline and progressive JPEG in RGB, YCbCr or
+grey go through libjpeg-turbo (simplejpeg; it releases the GIL); everything else through Pillow.
+Both give the same picture: EXIF orientation applied, 16 bits scaled by 257, transparency over
+white, the first frame of an animation, CMYK with or without Adobe's inversion.
 """
 
 import io
@@ -69,7 +69,8 @@ def probe(data: bytes, max_pixels: int) -> Header:
             header = header._replace(width=height, height=width)
     if header.width * header.height > max_pixels:
         raise BadSample(
-            f"{header.width} x {header.height} pixels are more than data.max_pixels={max_pixels} allows"
+            f"{header.width} x {header.height} pixels are more than "
+            f"data.max_pixels={max_pixels} allows"
         )
     return header
 
@@ -94,7 +95,8 @@ def decode(data: bytes, header: Header, box: Box) -> np.ndarray:
         pixels = _decode_pillow(data, header)
     if pixels.shape != (header.height, header.width, 3):
         raise BadSample(
-            f"decoded to {pixels.shape[1]} x {pixels.shape[0]}, the header says {header.width} x {header.height}"
+            f"decoded to {pixels.shape[1]} x {pixels.shape[0]}, "
+            f"the header says {header.width} x {header.height}"
         )
     return pixels[box.y : box.y + box.height, box.x : box.x + box.width]
 
@@ -139,7 +141,7 @@ def _probe_jpeg(data: bytes) -> Optional[Header]:
                 width, height = height, width
             kind = "pillow" if segment[5] == 4 else "jpeg"
             return Header(kind, width, height, orientation, adobe)
-        elif 0xC3 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC) or marker == 0xDA:
+        elif (0xC3 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC)) or marker == 0xDA:
             return None  # lossless, arithmetic, hierarchical; or pixels before a frame header
         position += 2 + length
     return None
@@ -176,7 +178,9 @@ def _open(data: bytes) -> Image.Image:
     try:
         return Image.open(io.BytesIO(data))
     except UnidentifiedImageError:
-        raise BadSample(f"no image format that Pillow knows ({len(data)} bytes, begins with {data[:8]!r})") from None
+        raise BadSample(
+            f"no image format that Pillow knows ({len(data)} bytes, begins with {data[:8]!r})"
+        ) from None
     except Exception as error:  # Pillow's plugins raise whatever a damaged header makes them raise
         raise BadSample(f"damaged header: {type(error).__name__}: {error}") from None
 
@@ -199,9 +203,13 @@ def _decode_pillow(data: bytes, header: Header) -> np.ndarray:
         except BadSample:
             raise
         except MemoryError:
-            raise BadSample(f"{header.width} x {header.height} pixels do not fit into memory") from None
+            raise BadSample(
+                f"{header.width} x {header.height} pixels do not fit into memory"
+            ) from None
         except Exception as error:  # Pillow's plugins raise many types for damaged data
-            raise BadSample(f"damaged {image.format} of {len(data)} bytes: {type(error).__name__}: {error}") from None
+            raise BadSample(
+                f"damaged {image.format} of {len(data)} bytes: {type(error).__name__}: {error}"
+            ) from None
     return upright(pixels, header.orientation)
 
 
@@ -213,11 +221,15 @@ def _to_rgb(image: Image.Image, header: Header) -> np.ndarray:
     if mode.startswith("I"):  # 16-bit grey comes as I;16 or I, by Pillow's version and the file
         levels = np.asarray(image).astype(np.int64)
         if levels.min() < 0 or levels.max() > 65535:
-            raise BadSample(f"levels from {levels.min()} to {levels.max()}, expected 0 to 65535 (16 bits)")
+            raise BadSample(
+                f"levels from {levels.min()} to {levels.max()}, expected 0 to 65535 (16 bits)"
+            )
         grey = ((levels + 128) // 257).astype(np.uint8)
         return np.repeat(grey[:, :, None], 3, axis=2)
     if mode == "F":
-        raise BadSample("floating point pixels have no agreed range; convert the file to 8 or 16 bits")
+        raise BadSample(
+            "floating point pixels have no agreed range; convert the file to 8 or 16 bits"
+        )
     if mode == "CMYK":
         if image.format == "JPEG" and not header.inverted_cmyk:
             # Pillow takes every CMYK JPEG for inverted; without Adobe's marker it is not.

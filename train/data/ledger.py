@@ -1,7 +1,7 @@
 """The ledger of bad samples: they never end a run by themselves and never pass silently.
 
-Each one is written down once (key, reason, rank), counted in the log, and replaced (training) or left out of
-the counts (evaluation). Past the budget the run stops with the list.
+Each one is written down once (key, reason, rank), counted in the log, and replaced (training) or
+left out of the counts (evaluation). Past the budget the run stops with the list.
 """
 
 import json
@@ -52,7 +52,8 @@ class Ledger:
             How many were new.
 
         Raises:
-            DataError: the budget is exceeded; the message has the first ten and names the file with all.
+            DataError: the budget is exceeded; the message has the first ten and names the file with
+                all.
             OSError: the ledger can't be written (a full disk).
         """
         new = 0
@@ -63,7 +64,7 @@ class Ledger:
             self.entries[key] = item.reason
             new += 1
             if self.path is not None:
-                entry = {"key": key, "index": item.index, "reason": item.reason, "rank": self.rank}
+                entry = {"key": key, "index": item.sample, "reason": item.reason, "rank": self.rank}
                 with open(self.path, "a", encoding="utf-8") as file:
                     file.write(json.dumps(entry) + "\n")
         if new and len(self.entries) > self.allowed:
@@ -73,9 +74,14 @@ class Ledger:
     def _over_budget(self) -> str:
         first = list(self.entries.items())[:10]
         lines = "".join(f"\n  {key!a}: {reason}" for key, reason in first)
-        more = f"\n  ... and {len(self.entries) - len(first)} more" if len(self.entries) > len(first) else ""
+        more = (
+            f"\n  ... and {len(self.entries) - len(first)} more"
+            if len(self.entries) > len(first)
+            else ""
+        )
         where = f"\nAll of them: {self.path}" if self.path is not None else ""
         return (
-            f"{len(self.entries)} of {self.num_samples} samples are bad, more than the {self.allowed} that "
-            f"data.bad_budget={self.budget:g} allows; mend or remove them, or raise the budget:{lines}{more}{where}"
+            f"{len(self.entries)} of {self.num_samples} samples are bad, more than the "
+            f"{self.allowed} that data.bad_budget={self.budget:g} allows; "
+            f"mend or remove them, or raise the budget:{lines}{more}{where}"
         )

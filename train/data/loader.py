@@ -1,7 +1,8 @@
 """Stop 6 of the line: workers over stop 5 -> host batches, in order. torch's DataLoader, tuned.
 
-One stream of batches runs through all epochs: while the last batches of an epoch are used, workers already
-decode the first ones of the next, so there is no pause between epochs and no worker is ever restarted.
+One stream of batches runs through all epochs: while the last batches of an epoch are used, workers
+already decode the first ones of the next, so there is no pause between epochs and no worker is ever
+restarted.
 """
 
 import ctypes
@@ -20,7 +21,8 @@ from train.data.sampler import BatchRequest, Sampler
 from train.errors import DataError
 
 STALL_S = 300
-"""A worker silent for so long is taken for stuck (a dead network disk): a clear end instead of a hang."""
+"""A worker silent for so long is taken for stuck (a dead network disk): a clear end instead of a
+hang."""
 
 _PR_SET_PDEATHSIG = 1  # Linux, sys/prctl.h
 
@@ -38,8 +40,9 @@ class _Requests:
 class Loader:
     """Batches of a data set, one epoch per `for`.
 
-    `for batch in loader` goes from the loader's position to the end of that epoch; the next `for` is the next
-    epoch. Leaving a `for` early stops its workers; the position stays at the last batch that was handed out.
+    `for batch in loader` goes from the loader's position to the end of that epoch; the next `for`
+    is the next epoch. Leaving a `for` early stops its workers; the position stays at the last batch
+    that was handed out.
 
     Args:
         dataset: makes batches.
@@ -78,7 +81,9 @@ class Loader:
     def load_state_dict(self, state: Dict[str, int]) -> None:
         """Go on from a state, in O(1), with any number of workers."""
         if state["seed"] != self.sampler.seed:
-            raise DataError(f"the loader's state has seed {state['seed']}, this run has {self.sampler.seed}")
+            raise DataError(
+                f"the loader's state has seed {state['seed']}, this run has {self.sampler.seed}"
+            )
         self.epoch, self.samples_seen = state["epoch"], state["samples_seen"]
 
     def start(self) -> None:
@@ -128,21 +133,26 @@ class Loader:
 
     def _open(self, position: Tuple[int, int]) -> Iterator[Any]:
         options: Dict[str, Any] = {}
-        if self.workers > 0:  # torch refuses these without workers, and its defaults differ by version
+        # torch refuses these without workers, and its defaults differ by version.
+        if self.workers > 0:
             options = {
                 "prefetch_factor": self.prefetch,
                 "timeout": STALL_S,
                 "worker_init_fn": init_worker,
                 "multiprocessing_context": self.start_method,
             }
+        requests = _Requests(self.sampler, *position, self.epochs)
+        # torch's stubs want a batch to be a list. Its fetcher takes any object where the data set
+        # has __getitems__, and collates whatever that returns.
         return iter(
             DataLoader(
                 self.dataset,
-                batch_sampler=_Requests(self.sampler, *position, self.epochs),
-                collate_fn=identity,
+                batch_sampler=requests,  # type: ignore[arg-type]
+                collate_fn=identity,  # type: ignore[arg-type]
                 num_workers=self.workers,
                 pin_memory=self.pin_memory,
-                # Of its own: DataLoader draws a seed from it at every start, which must not move the model's.
+                # Of its own: DataLoader draws a seed from it at every start, which must not move
+                # the model's.
                 generator=torch.Generator(),
                 **options,
             )
@@ -164,21 +174,28 @@ def init_worker(worker_id: int) -> None:
     Args:
         worker_id: 0 to workers - 1.
     """
-    # Ctrl-C and a scheduler's SIGTERM reach the whole process group; the parent decides when we end, so that
-    # it can still save. Should it be killed, the kernel ends us.
+    # Ctrl-C and a scheduler's SIGTERM reach the whole process group; the parent decides when we
+    # end, so that it can still save. Should it be killed, the kernel ends us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # One thread a library: workers x cores threads would only get in each other's way. The variables are for
-    # libraries that are loaded later; OpenCV also hangs in a forked child unless its threads are off.
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
+    # One thread a library: workers x cores threads would only get in each other's way. The
+    # variables are for libraries that are loaded later; OpenCV also hangs in a forked child unless
+    # its threads are off.
+    for name in (
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+    ):
         os.environ[name] = "1"
     os.environ["OPENCV_FOR_THREADS_NUM"] = "1"
     torch.set_num_threads(1)
     if "cv2" in sys.modules:
         sys.modules["cv2"].setNumThreads(0)
-    # The collector would write to the headers of everything that was inherited, and so copy those pages.
+    # The collector would write to the headers of everything that was inherited, and so copy those
+    # pages.
     gc.freeze()
 
 
@@ -199,16 +216,27 @@ def _explain(error: RuntimeError) -> Exception:
     text = str(error)
     if "timed out after" in text:
         return DataError(
-            f"no batch came for {STALL_S} s: a worker is stuck, most often on a disk that no longer answers; "
-            "check that the data folder can be read, or see with data.workers=0 which file it is"
+            f"no batch came for {STALL_S} s: a worker is stuck, most often on a disk that no "
+            "longer answers; check that the data folder can be read, or see with data.workers=0 "
+            "which file it is"
         )
-    killed = re.search(r"worker \(pid\(?s?\)? ?\(?([\d, ]+)\)?\) (is killed by signal: (\w+)|exited unexpectedly)", text)
+    killed = re.search(
+        r"worker \(pid\(?s?\)? ?\(?([\d, ]+)\)?\) (is killed by signal: (\w+)|exited unexpectedly)",
+        text,
+    )
     if killed is None and "exited unexpectedly" not in text and "killed by signal" not in text:
         return error
-    how = f"was killed by signal {killed.group(3)}" if killed and killed.group(3) else "exited unexpectedly"
+    how = (
+        f"was killed by signal {killed.group(3)}"
+        if killed and killed.group(3)
+        else "exited unexpectedly"
+    )
     pid = killed.group(1) if killed else "unknown"
     hint = {
         "Killed": "most often memory ran out: lower data.workers, data.prefetch or data.batch_size",
         "Bus": "most often /dev/shm is full: give the container more (docker run --shm-size 8g)",
-    }.get(killed.group(3) if killed and killed.group(3) else "", "run with data.workers=0 to see its error")
+    }.get(
+        killed.group(3) if killed and killed.group(3) else "",
+        "run with data.workers=0 to see its error",
+    )
     return DataError(f"a loader worker (process {pid}) {how}; {hint}")

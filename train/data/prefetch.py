@@ -12,11 +12,12 @@ from train.data.batch import Batch
 
 MEAN = (123.675, 116.28, 103.53)
 STD = (58.395, 57.12, 57.375)
-"""Mean and standard deviation of ImageNet's channels, in levels of 0 to 255: what torchvision's published
-weights were trained with."""
+"""Mean and standard deviation of ImageNet's channels, in levels of 0 to 255: what torchvision's
+published weights were trained with."""
 
 DEPTH = 2
-"""Batches on their way to the device: one that is copied while another is computed, and one in reserve."""
+"""Batches on their way to the device: one that is copied while another is computed, and one in
+reserve."""
 
 
 class DeviceBatch(NamedTuple):
@@ -34,7 +35,9 @@ class DeviceBatch(NamedTuple):
 
 
 def normalise(images: torch.Tensor) -> torch.Tensor:
-    """uint8 (B, S, S, 3) -> float32 (B, 3, S, S) in channels_last, zero mean and unit variance by channel.
+    """uint8 (B, S, S, 3) -> float32 (B, 3, S, S) in channels_last.
+
+    Zero mean and unit variance by channel.
 
     The permuted view of a (B, S, S, 3) tensor already is channels_last: nothing is moved.
     """
@@ -46,10 +49,10 @@ def normalise(images: torch.Tensor) -> torch.Tensor:
 class DevicePrefetcher:
     """Batches of a loader on a device, some of them ahead of the consumer.
 
-    With CUDA the copies run on a stream of their own, beside the model's work. Two rules keep that right:
-    the copy stream waits for the consumer's stream, so a block that the consumer has freed is not written
-    while still being read; and blocks are recorded on both streams, so the allocator knows of both. A race
-    of this kind was in the field's most copied prefetcher for years
+    With CUDA the copies run on a stream of their own, beside the model's work. Two rules keep that
+    right: the copy stream waits for the consumer's stream, so a block that the consumer has freed
+    is not written while still being read; and blocks are recorded on both streams, so the allocator
+    knows of both. A race of this kind was in the field's most copied prefetcher for years
     (https://github.com/huggingface/pytorch-image-models/pull/2784).
 
     Args:
@@ -72,7 +75,7 @@ class DevicePrefetcher:
         yield from self._ahead(self._stream)
 
     def _ahead(self, stream: "torch.cuda.Stream") -> Iterator[DeviceBatch]:
-        queue: Deque[Tuple[Batch, torch.Tensor, torch.Tensor, "torch.cuda.Event"]] = deque()
+        queue: Deque[Tuple[Batch, torch.Tensor, torch.Tensor, torch.cuda.Event]] = deque()
         batches = iter(self.loader)
         try:
             wanted = 1  # the first batch is handed out at once, then the queue fills

@@ -1,7 +1,8 @@
 """Stop 1 of the line: (seed, epoch, rank) -> indices. Order is arithmetic, so resume is a number.
 
-The state is `{seed, epoch, samples_seen}`, counted over all ranks: restoring it costs O(1) and works at any
-world size and any number of workers. The epoch travels with the indices, so persistent workers see it.
+The state is `{seed, epoch, samples_seen}`, counted over all ranks: restoring it costs O(1) and
+works at any world size and any number of workers. The epoch travels with the indices, so persistent
+workers see it.
 """
 
 from typing import Dict, Iterator, List, NamedTuple, Optional
@@ -16,7 +17,8 @@ class BatchRequest(NamedTuple):
 
     Attributes:
         epoch: the pass it belongs to.
-        samples_seen: samples of that epoch, over all ranks, once this batch is done: where a resume goes on.
+        samples_seen: samples of that epoch, over all ranks, once this batch is done: where a resume
+            goes on.
         indices: int64 (B,), into the source.
     """
 
@@ -28,10 +30,10 @@ class BatchRequest(NamedTuple):
 class Sampler:
     """The order of a data set, batch by batch, for one rank.
 
-    A last batch of a single sample would break batch normalisation. It is not dropped: the batch before it
-    gives one sample away, so every sample is seen exactly once an epoch. Only where batches are no larger
-    than `min_batch` there is nothing to give: then the tail of that epoch's order is left out
-    (`samples_per_epoch` says how many remain).
+    A last batch of a single sample would break batch normalisation. It is not dropped: the batch
+    before it gives one sample away, so every sample is seen exactly once an epoch. Only where
+    batches are no larger than `min_batch` there is nothing to give: then the tail of that epoch's
+    order is left out (`samples_per_epoch` says how many remain).
 
     Args:
         num_samples: of the data set, >= 1.
@@ -39,7 +41,8 @@ class Sampler:
         seed: of the run.
         shuffle: a new order each epoch; False keeps the order of the source.
         rank, world_size: this process among all.
-        min_batch: smallest batch a rank may get: 2 in training (batch normalisation), 1 in evaluation.
+        min_batch: smallest batch a rank may get: 2 in training (batch normalisation), 1 in
+            evaluation.
 
     Raises:
         ConfigError: fewer samples than ranks x min_batch.
@@ -100,14 +103,25 @@ class Sampler:
 
     def batch_sizes(self, samples_seen: int = 0) -> List[int]:
         """Sizes of this rank's batches left in an epoch."""
-        return [self._share(size).stop - self._share(size).start for size in self.global_batch_sizes(samples_seen)]
+        return [
+            self._share(size).stop - self._share(size).start
+            for size in self.global_batch_sizes(samples_seen)
+        ]
 
     def _share(self, size: int) -> slice:
         """This rank's part of a global batch; parts differ by at most one sample."""
         return slice(size * self.rank // self.world_size, size * (self.rank + 1) // self.world_size)
 
-    def requests(self, epoch: int, samples_seen: int, epochs: Optional[int]) -> Iterator[BatchRequest]:
-        """Requests from a position to the end of the last epoch (None: for ever), no gap in between."""
+    def requests(
+        self, epoch: int, samples_seen: int, epochs: Optional[int]
+    ) -> Iterator[BatchRequest]:
+        """Requests from a position to the end of the last epoch, no gap in between.
+
+        Args:
+            epoch: where to begin.
+            samples_seen: of that epoch.
+            epochs: where the order ends; None: never.
+        """
         while epochs is None or epoch < epochs:
             order = self.order(epoch)
             for size in self.global_batch_sizes(samples_seen):

@@ -1,8 +1,8 @@
 """Stop 2 of the line: index -> Record. One class per container; a source knows nothing of images.
 
-The contract of a source: `len(source)`, `source[i] -> Record`, `source.key(i)`, `source.labels` (int64 (N,)),
-picklable, its index in NumPy arrays and never in Python lists: reference counts of list items copy the pages
-of a forked worker, and memory grows with every epoch.
+The contract of a source: `len(source)`, `source[i] -> Record`, `source.key(i)`, `source.labels`
+(int64 (N,)), picklable, its index in NumPy arrays and never in Python lists: reference counts of
+list items copy the pages of a forked worker, and memory grows with every epoch.
 """
 
 from typing import NamedTuple, Protocol

@@ -1,4 +1,7 @@
-"""Image folders: ROOT/<class>/**/<image>. The scan lists every file once and says what it left out."""
+"""Image folders: ROOT/<class>/**/<image>.
+
+The scan lists every file once and says what it left out.
+"""
 
 import os
 import stat
@@ -11,7 +14,21 @@ from train.data.sources import Record
 from train.errors import DataError
 
 IMAGE_EXTENSIONS = frozenset(
-    (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+    (
+        ".jpg",
+        ".jpeg",
+        ".jpe",
+        ".jfif",
+        ".png",
+        ".webp",
+        ".bmp",
+        ".gif",
+        ".tif",
+        ".tiff",
+        ".ppm",
+        ".pgm",
+        ".pbm",
+    )
 )
 SYSTEM_FOLDERS = frozenset(
     ("__macosx", "@eadir", "lost+found", "$recycle.bin", "system volume information", "__pycache__")
@@ -25,7 +42,8 @@ class Skipped(NamedTuple):
 
     Attributes:
         key: path relative to the data folder.
-        reason: hidden_file, unknown_extension, broken_symlink, not_a_file, listed_already, no_class.
+        reason: hidden_file, unknown_extension, broken_symlink, not_a_file, listed_already,
+            no_class.
         detail: for people; '' where the reason says all.
     """
 
@@ -49,7 +67,9 @@ class Scan(NamedTuple):
 
 
 class FolderSource:
-    """Files of an image folder. The list is one block of bytes and offsets, shared by forked workers.
+    """Files of an image folder.
+
+    The list is one block of bytes and offsets, shared by forked workers.
 
     Args:
         root: the folder that the keys are relative to.
@@ -81,7 +101,10 @@ class FolderSource:
         with open(os.path.join(self.root, key), "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             if size > MAX_FILE_BYTES:
-                raise OSError(f"file of {size >> 20} MiB, more than the {MAX_FILE_BYTES >> 20} MiB an image may have")
+                raise OSError(
+                    f"file of {size >> 20} MiB, more than the {MAX_FILE_BYTES >> 20} MiB "
+                    "an image may have"
+                )
             return Record(file.readall(), int(self.labels[index]), os.fsdecode(key))
 
 
@@ -94,7 +117,9 @@ def list_classes(root: str) -> Tuple[List[str], List[Skipped]]:
     classes, skipped = [], []
     for entry in _entries(root):
         if entry.name.startswith("."):
-            skipped.append(Skipped(entry.name, "hidden_file", "hidden files and folders are no classes"))
+            skipped.append(
+                Skipped(entry.name, "hidden_file", "hidden files and folders are no classes")
+            )
         elif entry.name.lower() in SYSTEM_FOLDERS:
             skipped.append(Skipped(entry.name, "hidden_file", "a system's folder, no class"))
         elif entry.is_symlink() and not _resolves(entry.path):
@@ -103,7 +128,9 @@ def list_classes(root: str) -> Tuple[List[str], List[Skipped]]:
         elif entry.is_dir():
             classes.append(entry.name)
         elif os.path.splitext(entry.name)[1].lower() in IMAGE_EXTENSIONS:
-            skipped.append(Skipped(entry.name, "no_class", "lies beside the class folders, so it has no class"))
+            skipped.append(
+                Skipped(entry.name, "no_class", "lies beside the class folders, so it has no class")
+            )
     return classes, skipped
 
 
@@ -112,8 +139,8 @@ def scan_folder(
 ) -> Scan:
     """List the images below the given class folders.
 
-    Linked folders are followed; a folder that was listed already (a loop, a link to another class) is not
-    listed again. Nothing is opened but folders.
+    Linked folders are followed; a folder that was listed already (a loop, a link to another class)
+    is not listed again. Nothing is opened but folders.
 
     Args:
         root: the folder with the class folders.
@@ -128,7 +155,9 @@ def scan_folder(
     skipped: List[Skipped] = []
     seen: Set[Tuple[int, int]] = {_identity(root)}
     folders: Dict[str, Tuple[int, int]] = {
-        name: _identity(os.path.join(root, name)) for name in classes if os.path.isdir(os.path.join(root, name))
+        name: _identity(os.path.join(root, name))
+        for name in classes
+        if os.path.isdir(os.path.join(root, name))
     }
     seen.update(folders.values())
     for label, name in enumerate(classes):
@@ -155,7 +184,9 @@ def describe_skipped(skipped: Sequence[Skipped], limit: int = 5) -> List[str]:
             endings = Counter(os.path.splitext(item.key)[1].lower() or "(none)" for item in items)
             names = ", ".join(f"{ending} x {n}" for ending, n in endings.most_common(limit))
         else:
-            names = ", ".join(repr(item.key) for item in items[:limit]) + (" ..." if count > limit else "")
+            names = ", ".join(repr(item.key) for item in items[:limit]) + (
+                " ..." if count > limit else ""
+            )
         line = f"left out {count} x {reason}: {names}"
         if reason == "broken_symlink" and count > 3:
             line += "; perhaps the folder they point to is not mounted here"
@@ -183,7 +214,12 @@ def _walk(
                     yield key, Skipped(key, "not_a_file", "a folder with the name of an image")
                 identity = _identity(entry.path)
                 if identity in seen:
-                    yield key, Skipped(key, "listed_already", "a link to a folder that is listed elsewhere")
+                    yield (
+                        key,
+                        Skipped(
+                            key, "listed_already", "a link to a folder that is listed elsewhere"
+                        ),
+                    )
                 else:
                     seen.add(identity)
                     below.append(key)
@@ -208,11 +244,17 @@ def _entries(folder: str) -> List["os.DirEntry[str]"]:
     except FileNotFoundError:
         raise DataError(f"no such folder: {folder!r}; check data.path") from None
     except NotADirectoryError:
-        raise DataError(f"{folder!r} is a file, expected a folder with one folder per class") from None
+        raise DataError(
+            f"{folder!r} is a file, expected a folder with one folder per class"
+        ) from None
     except PermissionError:
-        raise DataError(f"cannot list {folder!r}: permission denied for user {os.geteuid()}") from None
+        raise DataError(
+            f"cannot list {folder!r}: permission denied for user {os.geteuid()}"
+        ) from None
     except OSError as error:
-        raise DataError(f"cannot list {folder!r}: {error.strerror}; is its disk still mounted?") from None
+        raise DataError(
+            f"cannot list {folder!r}: {error.strerror}; is its disk still mounted?"
+        ) from None
 
 
 def _resolves(path: str) -> bool:

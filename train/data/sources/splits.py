@@ -1,4 +1,7 @@
-"""From a path to what is trained and validated on: which folder is which, which class has which number."""
+"""From a path to what is trained and validated on.
+
+Which folder is which, which class has which number.
+"""
 
 import hashlib
 import os
@@ -39,7 +42,7 @@ def open_splits(
     allow_empty: bool = False,
     progress: Optional[Callable[[int], None]] = None,
 ) -> Splits:
-    """Open an image folder: `path/train` and `path/val` where they are, else a share of `path` set aside.
+    """Open an image folder: `path/train` and `path/val`, else a share of `path` set aside.
 
     Args:
         path: the data folder.
@@ -49,7 +52,8 @@ def open_splits(
         progress: called with the number of images found so far.
 
     Raises:
-        DataError: missing or unreadable folder, no classes, an empty class, a class that only val has.
+        DataError: missing or unreadable folder, no classes, an empty class, a class that only val
+            has.
     """
     root = os.path.abspath(os.path.expanduser(path))
     if not os.path.isdir(root):
@@ -60,7 +64,11 @@ def open_splits(
     has_train = os.path.isdir(os.path.join(root, "train"))
     train_root = os.path.join(root, "train") if has_train else root
     val_root = next(
-        (os.path.join(root, name) for name in VAL_NAMES if has_train and os.path.isdir(os.path.join(root, name))),
+        (
+            os.path.join(root, name)
+            for name in VAL_NAMES
+            if has_train and os.path.isdir(os.path.join(root, name))
+        ),
         None,
     )
     classes, skipped = list_classes(train_root)
@@ -76,14 +84,21 @@ def open_splits(
     if val_root is None:
         train, val = split(scan.source, val_share, seed)
         if len(val) == 0:
-            notes.append("warning: every class has a single image, so validation uses the training images")
+            notes.append(
+                "warning: every class has a single image, so validation uses the training images"
+            )
             return Splits(scan.source, scan.source, scan.classes, notes, skipped, root)
         where = "no val folder" if has_train else "no train and val folders"
-        notes.append(f"{where}: {len(val)} of {len(scan.source)} images set aside for validation (data.val_share)")
+        notes.append(
+            f"{where}: {len(val)} of {len(scan.source)} images set aside for validation "
+            "(data.val_share)"
+        )
         return Splits(train, val, scan.classes, notes, skipped, root)
     val_scan = scan_folder(val_root, _val_classes(val_root, classes, notes), progress)
     if len(val_scan.source) == 0:
-        raise DataError(f"{val_root!r} has no images; fill it, or remove it and a share of train is set aside")
+        raise DataError(
+            f"{val_root!r} has no images; fill it, or remove it and a share of train is set aside"
+        )
     skipped += [_below(item, val_root, root) for item in val_scan.skipped]
     return Splits(scan.source, val_scan.source, scan.classes, notes, skipped, root)
 
@@ -112,7 +127,7 @@ def split(source: Source, val_share: float, seed: int) -> Tuple[Subset, Subset]:
     in_val = np.zeros(len(source), dtype=bool)
     for label in np.unique(source.labels):
         members = np.flatnonzero(source.labels == label)
-        count = min(len(members) - 1, max(1, int(round(val_share * len(members)))))
+        count = min(len(members) - 1, max(1, round(val_share * len(members))))
         in_val[members[np.argsort(ranks[members], kind="stable")[:count]]] = True
     return Subset(source, np.flatnonzero(~in_val)), Subset(source, np.flatnonzero(in_val))
 
@@ -122,8 +137,12 @@ def _class_notes(train_root: str, classes: List[str]) -> List[str]:
     if len(classes) == 1:
         hint = ""
         if classes[0].lower() in ("train", "val", "images", "data"):
-            hint = f"; it looks like an unpacking mistake, try data.path={os.path.join(train_root, classes[0])}"
-        notes.append(f"warning: there is only one class, {classes[0]!r}, so there is nothing to tell apart{hint}")
+            inner = os.path.join(train_root, classes[0])
+            hint = f"; it looks like an unpacking mistake, try data.path={inner}"
+        notes.append(
+            f"warning: there is only one class, {classes[0]!r}, "
+            f"so there is nothing to tell apart{hint}"
+        )
     return notes
 
 
@@ -136,11 +155,14 @@ def _refuse_empty(
         raise DataError(f"none of the {len(classes)} class folders of {root!r} has an image")
     if not empty:
         return
-    text = f"{len(empty)} of {len(classes)} classes of {root!r} have 0 images: {', '.join(map(repr, empty[:10]))}"
+    text = (
+        f"{len(empty)} of {len(classes)} classes of {root!r} have 0 images: "
+        f"{', '.join(map(repr, empty[:10]))}"
+    )
     if not allow_empty:
         raise DataError(
-            f"{text}; add images, remove the folders, or go on with --data.allow_empty_classes true "
-            "(class numbers stay)"
+            f"{text}; add images, remove the folders, or go on with "
+            "--data.allow_empty_classes true (class numbers stay)"
         )
     notes.append(f"warning: {text}")
 
@@ -151,13 +173,15 @@ def _val_classes(val_root: str, classes: List[str], notes: List[str]) -> List[st
     unknown = sorted(set(found) - set(classes))
     if unknown:
         raise DataError(
-            f"{val_root!r} has {len(unknown)} class(es) that train has not: {', '.join(map(repr, unknown[:10]))}; "
+            f"{val_root!r} has {len(unknown)} class(es) that train has not: "
+            f"{', '.join(map(repr, unknown[:10]))}; "
             "a model can't learn them: add them to train or remove them from val"
         )
     missing = [name for name in classes if name not in found]
     if missing:
         notes.append(
-            f"note: val has no images of {len(missing)} class(es): {', '.join(map(repr, missing[:10]))}; "
+            f"note: val has no images of {len(missing)} class(es): "
+            f"{', '.join(map(repr, missing[:10]))}; "
             "class numbers are those of train"
         )
     return classes
@@ -165,4 +189,6 @@ def _val_classes(val_root: str, classes: List[str], notes: List[str]) -> List[st
 
 def _below(item: Skipped, folder: str, root: str) -> Skipped:
     """The same item, its key relative to the data folder."""
-    return item._replace(key=os.path.join(os.path.relpath(folder, root), item.key) if folder != root else item.key)
+    return item._replace(
+        key=os.path.join(os.path.relpath(folder, root), item.key) if folder != root else item.key
+    )

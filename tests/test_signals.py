@@ -1,0 +1,93 @@
+"""SIGTERM and Ctrl-C save at the next step; nobody is left behind."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from small_run import arguments, assert_same_weights, fit, make_images, start
+
+
+def members(session: int) -> list:
+    """Processes of a session that still run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (path / "stat").read_text().rsplit(")", 1)[1].split()
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append(int(path.name))
+        except (OSError, IndexError):
+            continue
+    return found
+
+
+def wait_until(condition, seconds: float = 60.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return make_images(tmp_path_factory.mktemp("images"), train=40)
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_to_the_whole_group_saves_and_resumes(tmp_path, data, signum, code):
+    words = arguments(data, tmp_path / "cut", data__workers=2, data__batch_size=4, optim__epochs=3)
+    run = start(words)
+    try:
+        # after the first epoch's checkpoint, so that it is caught in the middle of training
+        assert wait_until(lambda: (tmp_path / "cut/checkpoints/last.pt").exists())
+        os.killpg(run.pid, signum)  # workers get it too, as from a terminal or a scheduler
+        output, _ = run.communicate(timeout=60)
+    finally:
+        if run.poll() is None:
+            os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
+    assert run.returncode == code, output
+    assert f"--run.resume {tmp_path / 'cut'}" in output
+    assert "Traceback" not in output
+    assert wait_until(lambda: members(run.pid) == [], 10)
+    assert fit("fit", f"--run.resume={tmp_path / 'cut'}") == 0
+    assert fit(*arguments(data, tmp_path / "whole", data__batch_size=4, optim__epochs=3)) == 0
+    assert_same_weights(tmp_path / "cut", tmp_path / "whole")
+
+
+def test_a_killed_run_leaves_no_worker(tmp_path, data):
+    run = start(
+        arguments(data, tmp_path / "run", data__workers=2, data__batch_size=4, optim__epochs=50)
+    )
+    try:
+        assert wait_until(lambda: (tmp_path / "run/checkpoints/last.pt").exists())
+        assert len(members(run.pid)) >= 3
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+        assert wait_until(lambda: members(run.pid) == [], 10)
+    finally:
+        for pid in members(run.pid):
+            os.kill(pid, signal.SIGKILL)
+        run.stdout.close()
+
+
+def test_a_second_signal_ends_at_once(tmp_path):
+    """The handler alone: in a run the second signal could come after the save is through."""
+    code = (
+        "import os, signal, time\n"
+        "from train.signals import StopRequest\n"
+        "with StopRequest(print) as stop:\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    assert stop.signum == signal.SIGTERM\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    time.sleep(30)\n"
+    )
+    import subprocess
+    import sys
+
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
+    assert done.returncode == 143
+    assert "saving at the next step" in done.stdout or done.stdout == ""
