@@ -22,25 +22,32 @@ class Progress:
         self.total, self.stall_s, self.stream = total, stall_s, stream
         self.linked = 0
         self.sizes: Dict[int, List[int]] = {}
-        self.running: Set[int] = set()
+        self.open: Dict[int, str] = {}
+        self.tokens = 0
         self.alive = time.monotonic()
         self._shown = -1
 
-    def on_download_start(self, cache_entry: int) -> int:
-        """A download begins."""
+    def on_populate_cache_start(self, operation: int, package_name: str) -> int:
+        """A package begins its way into the cache: asked for, fetched, unpacked."""
         self._sign_of_life()
-        self.running.add(cache_entry)
+        self.tokens += 1
+        self.open[self.tokens] = package_name
+        return self.tokens
+
+    def on_populate_cache_complete(self, cache_entry: int) -> None:
+        """A package is whole in the cache."""
+        self._sign_of_life()
+        self.open.pop(cache_entry, None)
+
+    def on_download_start(self, cache_entry: int) -> int:
+        """A download begins; its bytes are counted under the package's token."""
+        self._sign_of_life()
         return cache_entry
 
     def on_download_progress(self, download_idx: int, progress: int, total: Optional[int]) -> None:
         """Bytes came in."""
         self._sign_of_life()
         self.sizes[download_idx] = [progress, total or progress]
-
-    def on_download_completed(self, download_idx: int) -> None:
-        """A download is whole."""
-        self._sign_of_life()
-        self.running.discard(download_idx)
 
     def on_link_complete(self, index: int) -> None:
         """A package stands in the prefix; says so at every tenth of the way."""
@@ -50,14 +57,18 @@ class Progress:
         if tenth > self._shown:
             self._shown = tenth
             mib = sum(done for done, _ in self.sizes.values()) / 2**20
-            print(f"conda: {self.linked} of {self.total} packages, {mib:.0f} MiB fetched", file=self.stream, flush=True)
+            print(
+                f"conda: {self.linked} of {self.total} packages, {mib:.0f} MiB fetched",
+                file=self.stream,
+                flush=True,
+            )
 
     def _sign_of_life(self) -> None:
         self.alive = time.monotonic()
 
     def stalled(self) -> bool:
-        """Whether downloads are open and nothing has come for `stall_s` seconds."""
-        return bool(self.running) and time.monotonic() - self.alive > self.stall_s
+        """Whether packages are on their way and nothing has come for `stall_s` seconds."""
+        return bool(self.open) and time.monotonic() - self.alive > self.stall_s
 
     def needed_mib(self) -> float:
         """MiB that the open downloads still take, packed and unpacked."""
@@ -83,13 +94,17 @@ def make_records(pins: List[CondaPin]) -> list:
     """
     records = []
     for pin in pins:
-        digests = {"sha256": bytes.fromhex(pin.sha256)} if pin.sha256 else {"md5": bytes.fromhex(pin.md5)}
+        digests = (
+            {"sha256": bytes.fromhex(pin.sha256)} if pin.sha256 else {"md5": bytes.fromhex(pin.md5)}
+        )
         numbers = (pin.name, pin.version, pin.build, pin.build_number, pin.subdir)
         try:
             package = rattler.PackageRecord(*numbers, depends=list(pin.depends), **digests)
             records.append(rattler.RepoDataRecord(package, pin.file_name, pin.url, pin.channel))
         except Exception as error:  # rattler has an own type for each kind of bad field
-            raise LockError(f"{pin.name} in the lock is not usable: {error}; restore it from git") from None
+            raise LockError(
+                f"{pin.name} in the lock is not usable: {error}; restore it from git"
+            ) from None
     return records
 
 
@@ -114,7 +129,9 @@ def check_machine(pins: List[CondaPin]) -> None:
                 continue  # the image is built on machines without a GPU
             if name not in found or not rattler.MatchSpec(need).matches(found[name]):
                 has = str(found[name].version) if name in found else "none"
-                raise LockError(f"{pin.name} needs {need}, this machine has {has}; use ENV_FROM=wheels")
+                raise LockError(
+                    f"{pin.name} needs {need}, this machine has {has}; use ENV_FROM=wheels"
+                )
 
 
 async def install_once(
@@ -142,5 +159,8 @@ async def install_once(
         await asyncio.wait([work], timeout=1.0)
         if progress.stalled():
             work.cancel()
-            raise TimeoutError(f"operation timed out: no data for {progress.stall_s:g} s")
+            name = next(iter(progress.open.values()), "")
+            raise TimeoutError(
+                f"failed to fetch {name}\nCaused by: operation timed out: no data for {progress.stall_s:g} s"
+            )
     work.result()

@@ -18,7 +18,9 @@ def _first(pattern: str, text: str, default: str = "") -> str:
     return found.group(1) if found else default
 
 
-def explain(text: str, cache: Path, prefix: Path, missing: int, need_mib: float) -> Tuple[str, bool]:
+def explain(
+    text: str, cache: Path, prefix: Path, missing: int, need_mib: float
+) -> Tuple[str, bool]:
     """Turn rattler's error into one line.
 
     Args:
@@ -34,7 +36,9 @@ def explain(text: str, cache: Path, prefix: Path, missing: int, need_mib: float)
     flat = " ".join(text.split())
     url = _first(r"(https?://[^\s)]+)", flat)
     host = urlsplit(url).netloc if url else "the channel"
-    package = _first(r"failed to (?:fetch|link|install|unlink) (\S+?)(?:\.conda|\.tar\.bz2)?(?=\s|$)", flat)
+    package = _first(
+        r"failed to (?:fetch|link|install|unlink) (\S+?)(?:\.conda|\.tar\.bz2)?(?=\s|$)", flat
+    )
     package = package or url.rsplit("/", 1)[-1] or "a package"
     low = flat.lower()
     if "hash mismatch" in low:
@@ -52,15 +56,27 @@ def explain(text: str, cache: Path, prefix: Path, missing: int, need_mib: float)
         )
     status = _first(r"(?:HTTP status [a-z ]*error )\(?(\d{3})", flat)
     if status in ("404", "410"):
-        return (f"package gone: {url} answers {status}; lock again (make lock) or use a mirror that has it", False)
+        return (
+            f"package gone: {url} answers {status}; lock again (make lock) or use a mirror that has it",
+            False,
+        )
     if status and not status.startswith("5"):
-        return (f"{host} refuses {url} with status {status}; check the proxy and your rights there", False)
+        return (
+            f"{host} refuses {url} with status {status}; check the proxy and your rights there",
+            False,
+        )
     if re.search(r"invalid peer certificate|certificate|unknownissuer", low):
-        return (f"the certificate of {host} is not trusted; set SSL_CERT_FILE to your network's file", False)
+        return (
+            f"the certificate of {host} is not trusted; set SSL_CERT_FILE to your network's file",
+            False,
+        )
     if "permission denied" in low or "os error 13" in low or "read-only file system" in low:
         return (f"cannot write at {package}: {_first(r'Caused by: (.*)', flat, flat)[:200]}", False)
     network = r"error sending request|connect|timed out|dns error|status server error|body|unexpected eof|reset"
     if re.search(network, low):
         cause = flat.rsplit("Caused by:", 1)[-1].strip()
-        return (f"no network: cannot fetch {package} from {host} ({cause}); check the connection and HTTPS_PROXY", True)
+        return (
+            f"no network: cannot fetch {package} from {host} ({cause}); check the connection and HTTPS_PROXY",
+            True,
+        )
     return (f"installing {package} failed: {flat[:400]}", False)

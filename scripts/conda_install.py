@@ -19,11 +19,13 @@ try:
     from conda_errors import explain
     from lock_files import CondaPin, LockError, read_conda_lock
 except ImportError as missing:
-    print(f"error: this Python lacks something ({missing}); run it with .tools/bin/python", file=sys.stderr)
+    print(
+        f"error: this Python lacks something ({missing}); run it with .tools/bin/python",
+        file=sys.stderr,
+    )
     sys.exit(2)
 
 ATTEMPTS = 3
-
 
 
 def check_hashes(pins: List[CondaPin]) -> None:
@@ -31,7 +33,9 @@ def check_hashes(pins: List[CondaPin]) -> None:
     for pin in pins:
         for digest, size in ((pin.sha256, 64), (pin.md5, 32)):
             if digest and (len(digest) != size or set(digest) - set("0123456789abcdef")):
-                raise LockError(f"{pin.name} has a hash that is none: {digest[:70]!r}; restore the lock from git")
+                raise LockError(
+                    f"{pin.name} has a hash that is none: {digest[:70]!r}; restore the lock from git"
+                )
         if not pin.sha256 and not pin.md5:
             raise LockError(f"{pin.name} has no hash in the lock; restore the lock from git")
 
@@ -131,20 +135,29 @@ def finish(prefix: Path, pins: List[CondaPin]) -> None:
         note.chmod(0o644)  # rattler writes 0600; an image's user is not always the one who built it
     history = notes / "history"
     if not history.exists() or not history.read_text(encoding="utf-8").strip():
-        lines = [f"+{pin.channel}/{pin.subdir}::{pin.name}-{pin.version}-{pin.build}" for pin in pins]
+        lines = [
+            f"+{pin.channel}/{pin.subdir}::{pin.name}-{pin.version}-{pin.build}" for pin in pins
+        ]
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-        history.write_text(f"==> {stamp} <==\n# cmd: conda_install.py\n" + "\n".join(lines) + "\n", encoding="utf-8")
+        history.write_text(
+            f"==> {stamp} <==\n# cmd: conda_install.py\n" + "\n".join(lines) + "\n",
+            encoding="utf-8",
+        )
     left = damaged(prefix, pins)
     left |= {pin.name for pin in missing_pins(prefix, pins)}
     if left:
-        raise LockError(f"after installing, {', '.join(sorted(left)[:5])} are not whole in {prefix}; delete it")
+        raise LockError(
+            f"after installing, {', '.join(sorted(left)[:5])} are not whole in {prefix}; delete it"
+        )
 
 
 def cache_folder(prefix: Path) -> Path:
     """Where fetched packages are kept: shared by checkouts; not pixi's, see `forget_other_contents`."""
     home = os.environ.get("HOME", "")
     base = os.environ.get("XDG_CACHE_HOME") or (home and os.path.join(home, ".cache"))
-    if not base or not os.access(os.path.dirname(base) if not os.path.exists(base) else base, os.W_OK):
+    if not base or not os.access(
+        os.path.dirname(base) if not os.path.exists(base) else base, os.W_OK
+    ):
         base = str(prefix.parent / ".cache")  # no home, or one that is not ours
     return Path(base, "wellfed", "conda")
 
@@ -159,11 +172,15 @@ def run(args: argparse.Namespace) -> None:
     check_hashes(pins)
     prefix = args.prefix.absolute()
     if (prefix / "pyvenv.cfg").exists() or (prefix.exists() and not prefix.is_dir()):
-        raise LockError(f"{prefix} is not a conda environment; delete it, or choose another --prefix")
+        raise LockError(
+            f"{prefix} is not a conda environment; delete it, or choose another --prefix"
+        )
     try:
         from conda_engine import check_machine
     except ImportError as error:
-        raise LockError(f"py-rattler is not usable ({error}); run this with .tools/bin/python") from None
+        raise LockError(
+            f"py-rattler is not usable ({error}); run this with .tools/bin/python"
+        ) from None
     check_machine(pins)
     cache = (args.cache or cache_folder(prefix)).absolute()
     try:
@@ -171,17 +188,27 @@ def run(args: argparse.Namespace) -> None:
         cache.mkdir(parents=True, exist_ok=True)
         install(pins, prefix, cache, args.stall)
     except OSError as error:
-        raise LockError(f"cannot write {error.filename or prefix}: {error.strerror or error}") from None
+        raise LockError(
+            f"cannot write {error.filename or prefix}: {error.strerror or error}"
+        ) from None
     print(f"conda: {len(pins)} packages of {args.lock} are in {prefix}")
 
 
 def main() -> None:
     """Install; exit with 0, 2 (a message says why) or 130 (Ctrl-C)."""
-    parser = argparse.ArgumentParser(description="Install a conda-lock.yml into a folder, without conda.")
+    parser = argparse.ArgumentParser(
+        description="Install a conda-lock.yml into a folder, without conda."
+    )
     parser.add_argument("--lock", type=Path, required=True, help="the conda-lock.yml")
     parser.add_argument("--prefix", type=Path, required=True, help="the environment's folder")
-    parser.add_argument("--cache", type=Path, help="where fetched packages are kept (default: ~/.cache/wellfed/conda)")
-    parser.add_argument("--stall", type=float, default=60.0, help="seconds without a byte until a try ends")
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        help="where fetched packages are kept (default: ~/.cache/wellfed/conda)",
+    )
+    parser.add_argument(
+        "--stall", type=float, default=60.0, help="seconds without a byte until a try ends"
+    )
     code = 0
     try:
         run(parser.parse_args())
@@ -190,10 +217,15 @@ def main() -> None:
         print("error: " + " ".join(str(error).split()), file=sys.stderr)
     except KeyboardInterrupt:
         code = 130
-        print("interrupted: the environment is half made; run the same again to complete it", file=sys.stderr)
+        print(
+            "interrupted: the environment is half made; run the same again to complete it",
+            file=sys.stderr,
+        )
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # rattler's threads may still hold a connection: nothing of theirs is worth waiting for
+    os._exit(
+        code
+    )  # rattler's threads may still hold a connection: nothing of theirs is worth waiting for
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ decide_way() {  # sets WAY and REASON: what was asked for, what stands there, or
   if [[ $ENV_FROM != auto ]]; then
     WAY=$ENV_FROM REASON="asked for"
   elif marker_read "$VENV"; then
-    WAY=$(marker_get way) REASON="chosen before"
+    WAY=$(marker_get way) REASON=$(marker_get reason)
   elif [[ $(uname -sm) != "Linux x86_64" ]]; then
     WAY=wheels REASON="the conda locks are for Linux on x86_64"
   else
@@ -126,7 +126,7 @@ decide_way() {  # sets WAY and REASON: what was asked for, what stands there, or
 decide_work() {  # sets WORK: build, update or repair; another way or Python on a whole environment wants FORCE=1
   local was
   WORK=build
-  owned_or_new "$VENV"
+  owned_or_new "$VENV" VENV
   marker_read "$VENV" || return 0
   was="$(marker_get way), Python $(marker_get python), torch $(marker_get torch)"
   if ! marker_is state ready; then

@@ -5,7 +5,7 @@ Used by `conda_install.py`, `lock_pip.py` and `lock_check.py`; needs PyYAML and 
 
 import re
 from pathlib import Path
-from typing import List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import yaml
 
@@ -75,6 +75,14 @@ class PipPin(NamedTuple):
     """The names of the files that the hashes belong to, where the lock records them."""
 
 
+class Finding(NamedTuple):
+    """One fault of a lock, as `lock_check.py` reports it."""
+
+    kind: str
+    where: str
+    text: str
+
+
 class Environment(NamedTuple):
     """environment.yml: what is asked for."""
 
@@ -93,6 +101,13 @@ PYPI_NAMES = {
     "pytorch": "torch",
     "torchtriton": "triton",
 }
+
+
+def digest_error(digest: str, size: int) -> str:
+    """What is wrong with a hexadecimal digest; empty when nothing is."""
+    if len(digest) != size:
+        return f"has {len(digest)} characters, expected {size}"
+    return "" if re.fullmatch("[0-9a-f]+", digest) else "has other signs than 0-9 and a-f"
 
 
 def normal_name(name: str) -> str:
@@ -120,6 +135,14 @@ def _load(path: Path):
         raise LockError(f"{path}{where} is not valid YAML; restore the file from git") from None
 
 
+def _split(name: str, spec: str) -> List[str]:
+    """The match specs of one dependency: conda-lock joins several for one name with a comma."""
+    joined = re.match(r"(\S+ [^,\s]+),(.+)", spec)  # "version build", and more behind the build
+    if joined:
+        return [f"{name} {joined.group(1)}", *_split(name, joined.group(2))]
+    return [f"{name} {spec}"]
+
+
 def read_conda_lock(path: Path, platform: str = "linux-64") -> List[CondaPin]:
     """The packages of a conda-lock.yml (format 1) for one platform, in the file's order."""
     data = _load(path)
@@ -131,7 +154,9 @@ def read_conda_lock(path: Path, platform: str = "linux-64") -> List[CondaPin]:
             seen.add(item["platform"])
             if item["platform"] != platform or item["manager"] != "conda":
                 continue
-            depends = tuple(f"{name} {spec}" for name, spec in item["dependencies"].items())
+            depends = tuple(
+                need for name, spec in item["dependencies"].items() for need in _split(name, spec)
+            )
             digests = item["hash"]
             sha256, md5 = str(digests.get("sha256") or ""), str(digests.get("md5") or "")
             pin = CondaPin(item["name"], str(item["version"]), item["url"], depends, sha256, md5)
@@ -150,6 +175,15 @@ def read_conda_lock(path: Path, platform: str = "linux-64") -> List[CondaPin]:
     return pins
 
 
+def read_virtual_packages(path: Path, platform: str = "linux-64") -> Dict[str, str]:
+    """The machine that the conda locks are solved for: `__glibc` -> `2.28` and so on."""
+    data = _load(path)
+    try:
+        return {k: str(v) for k, v in data["subdirs"][platform]["packages"].items()}
+    except (KeyError, TypeError, AttributeError):
+        raise LockError(f"{path} has no packages for {platform}; restore it from git") from None
+
+
 def read_environment(path: Path) -> Environment:
     """The channels, conda specs and pip requirements of an environment.yml."""
     data = _load(path)
@@ -162,7 +196,9 @@ def read_environment(path: Path) -> Environment:
     return Environment(channels, depends, tuple(pip[0]) if pip else ())
 
 
-_PIN = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?==([^\s;\\]+)\s*(?:;([^\\]*?))?\s*(?=\s--hash|\\|$)")
+_PIN = re.compile(
+    r"([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?==([^\s;\\]+)\s*(?:;([^\\]*?))?\s*(?=\s--hash|\\|$)"
+)
 
 
 def read_pip_lock(path: Path) -> List[PipPin]:
@@ -198,7 +234,9 @@ def _with_note(pin: PipPin, text: str) -> PipPin:
     """The pin with what one comment line under it records: `requires:` or `file:`."""
     kind, _, value = text.partition(": ")
     if kind == "requires":
-        return pin._replace(requires=(pin.requires or ()) + ((value,) if value != "nothing" else ()))
+        return pin._replace(
+            requires=(pin.requires or ()) + ((value,) if value != "nothing" else ())
+        )
     if kind == "file":
         return pin._replace(files=pin.files + (value,))
     return pin

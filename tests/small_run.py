@@ -1,4 +1,4 @@
-"""Small runs for tests: a folder of coloured noise, a tiny recipe, `train fit` in this or another process."""
+"""Small runs for tests: coloured noise, a tiny recipe, `train fit` in this or another process."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from train.__main__ import build_parser, main
+from train.__main__ import main
 
 ROOT = Path(__file__).resolve().parent.parent
 COLOURS = {"bird": (60, 100, 190), "cat": (200, 70, 40), "dog": (60, 175, 65)}
@@ -38,7 +38,7 @@ def arguments(data: Path, folder: Path, **settings: Any) -> List[str]:
         "data.image_size": 32,
         "data.batch_size": 8,
         "data.workers": 1,
-        "model.name": "resnet18",
+        "model.name": "shufflenet_v2_x0_5",
         "optim.epochs": 2,
         "optim.lr": 0.01,
         "run.folder": folder,
@@ -78,9 +78,3 @@ def assert_same_weights(one: Path, other: Path) -> None:
     assert first.keys() == second.keys()
     different = [name for name in first if not torch.equal(first[name], second[name])]
     assert different == []
-
-
-def default_config() -> Any:
-    """The settings object that `train fit` makes without any flag."""
-    parser = build_parser()
-    return parser.instantiate_classes(parser.parse_args(["fit"])).fit

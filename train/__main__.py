@@ -4,17 +4,19 @@ Exit codes: 0 done; 2 something that you can mend, in one message; 130 Ctrl-C an
 saving.
 """
 
+import argparse
 import json
 import os
 import signal
 import sys
-from typing import Any, List, Optional, Sequence
+from typing import List, Optional, Sequence
 
 import jsonargparse
+import yaml
 
 from train import __version__, machine
 from train.config import Config
-from train.errors import Interrupted, TrainError
+from train.errors import ConfigError, Interrupted, TrainError
 
 DESCRIPTION = """Train an image classifier whose accelerator never waits for data, and say so with
 numbers.
@@ -46,12 +48,15 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 def build_parser() -> jsonargparse.ArgumentParser:
     """The parser; its help is made from the docstrings of `train.config`."""
     jsonargparse.set_parsing_settings(docstring_parse_attribute_docstrings=True)
-    parser = jsonargparse.ArgumentParser(prog="train", description=DESCRIPTION, version=__version__)
+    parser = jsonargparse.ArgumentParser(
+        prog="train", exit_on_error=False, description=DESCRIPTION, version=__version__
+    )
     commands = parser.add_subcommands()
     fit = jsonargparse.ArgumentParser(
+        exit_on_error=False,
         description="Train: from a folder of images to a checkpoint and a report. "
         "Exit codes: 0 done; 2 something to mend; "
-        "130 (Ctrl-C) and 143 (SIGTERM) saved and stopped."
+        "130 (Ctrl-C) and 143 (SIGTERM) saved and stopped.",
     )
     fit.add_argument(
         "--config", action="config", help="YAML file with settings; flags on top of it win."
@@ -73,18 +78,31 @@ def _run(asked: List[str]) -> int:
     if not asked:
         parser.print_help()
         return 2
-    options = parser.parse_args(_with_saved_config(asked))
+    arguments = _with_saved_config(asked)
+    _check_recipes(arguments)
+    try:
+        options = parser.parse_args(arguments)
+    except argparse.ArgumentError as error:
+        raise ConfigError(f"{error}\nsee: train {asked[0]} --help") from None
     if options.subcommand == "info":
         return _info(options.info.json)
     # It imports torch: late, so that --help and errors in settings come at once.
     from train.fit import fit
 
-    fit(_config(parser.instantiate_classes(options).fit), cpus)
+    fit(read_config(parser, options), cpus)
     return 0
 
 
-def _config(options: Any) -> Config:
-    return Config(data=options.data, model=options.model, optim=options.optim, run=options.run)
+def read_config(parser: jsonargparse.ArgumentParser, options: jsonargparse.Namespace) -> Config:
+    """The dataclasses of `train fit` from what was parsed.
+
+    Raises:
+        ConfigError: a value out of its range.
+    """
+    # Renamed in jsonargparse 4.49, where the old name warns.
+    instantiate = getattr(parser, "instantiate", None) or parser.instantiate_classes
+    chosen = instantiate(options).fit
+    return Config(data=chosen.data, model=chosen.model, optim=chosen.optim, run=chosen.run)
 
 
 def _with_saved_config(asked: List[str]) -> List[str]:
@@ -101,6 +119,27 @@ def _with_saved_config(asked: List[str]) -> List[str]:
     if not os.path.isfile(saved):
         raise TrainError(f"run.resume: {folder!r} is no run folder (it has no config.yaml)")
     return ["fit", "--config", saved] + asked[1:]
+
+
+def _check_recipes(arguments: List[str]) -> None:
+    """Name the file that is no recipe, which the parser's own message does not."""
+    for option, path in zip(arguments, arguments[1:] + [""]):
+        if option.startswith("--config="):
+            path = option.split("=", 1)[1]
+        elif option != "--config":
+            continue
+        try:
+            with open(path, encoding="utf-8") as file:
+                content = yaml.safe_load(file)
+        except OSError as error:
+            raise ConfigError(f"--config: cannot read {path!r}: {error.strerror}") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ConfigError(f"--config: {path!r} is no YAML: {error}") from None
+        if not isinstance(content, dict):
+            raise ConfigError(
+                f"--config: {path!r} holds no settings; expected sections data, model, optim, run "
+                "(train fit --print_config shows them)"
+            )
 
 
 def _info(as_json: bool) -> int:

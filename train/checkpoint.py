@@ -4,6 +4,7 @@ A resumed run is bit-equal on the CPU.
 """
 
 import dataclasses
+import io
 import random
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
@@ -66,8 +67,14 @@ class Identity:
     lock: str = ""
 
 
-def save(path: Path, state: State, identity: Identity) -> None:
+def save(path: Path, state: State, identity: Identity, best: Optional[Path] = None) -> None:
     """Write a checkpoint.
+
+    Args:
+        path: where to, in one step.
+        state: the run.
+        identity: what it belongs to.
+        best: also keep it under this name.
 
     Raises:
         SetupError: the disk is full or can't be written; the checkpoint that was there stays.
@@ -94,7 +101,10 @@ def save(path: Path, state: State, identity: Identity) -> None:
         "lock": identity.lock,
         "torch": str(torch.__version__),
     }
-    write_whole(path, lambda file: torch.save(content, file))
+    # Into memory first: torch.save turns a full disk into an error of its own archive format.
+    memory = io.BytesIO()
+    torch.save(content, memory)
+    write_whole(path, memory.getbuffer(), best)
 
 
 def load(path: Path) -> Dict[str, Any]:

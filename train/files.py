@@ -3,17 +3,19 @@
 import errno
 import os
 from pathlib import Path
-from typing import IO, Callable, Union
+from typing import Optional, Union
 
 from train.errors import SetupError
 
 
-def write_whole(path: Path, content: Union[bytes, Callable[[IO[bytes]], None]]) -> None:
+def write_whole(path: Path, content: Union[bytes, memoryview], also: Optional[Path] = None) -> None:
     """Write a file so that a crash at any moment leaves the old one or the new one, never a part.
 
     Args:
         path: the file; its folder must exist.
-        content: the bytes, or a function that writes them to an open binary file.
+        content: the bytes.
+        also: a second name for the same content in the same folder, set first; a hard link where
+            the file system has them, so that nothing is written twice.
 
     Raises:
         SetupError: the disk is full, a quota is reached, or the folder can't be written; the old
@@ -23,12 +25,11 @@ def write_whole(path: Path, content: Union[bytes, Callable[[IO[bytes]], None]]) 
     try:
         try:
             with open(beside, "wb") as file:
-                if callable(content):
-                    content(file)
-                else:
-                    file.write(content)
+                file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
+            if also is not None:
+                _set_link(beside, also, content)
             os.replace(beside, path)
         finally:
             beside.unlink(missing_ok=True)
@@ -39,6 +40,19 @@ def write_whole(path: Path, content: Union[bytes, Callable[[IO[bytes]], None]]) 
             os.close(folder)
     except OSError as error:
         raise disk_error(path, error) from None
+
+
+def _set_link(source: Path, target: Path, content: Union[bytes, memoryview]) -> None:
+    """Give `source` a second name; a copy where the file system has no hard links."""
+    link = source.with_suffix(".link")
+    try:
+        os.link(source, link)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            raise
+        write_whole(target, content)
+        return
+    os.replace(link, target)
 
 
 def disk_error(path: Path, error: OSError) -> SetupError:

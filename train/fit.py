@@ -1,7 +1,7 @@
 """`train fit`: puts the parts together and runs them, epoch by epoch."""
 
-import dataclasses
 import time
+from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 import torch
@@ -15,12 +15,15 @@ from train.data.ledger import Ledger
 from train.data.prefetch import DevicePrefetcher
 from train.data.settings import LoaderSettings
 from train.data.sources.splits import Splits
+from train.data.worker import explain_death
 from train.errors import Interrupted
 from train.files import disk_error
+from train.metrics import epoch_line, epoch_row, scalars
 from train.model import build_model, build_optimizer, load_weights
 from train.precision import Precision, choose_precision
 from train.prepare import (
     Loaders,
+    announce,
     build_loaders,
     choose_device,
     choose_settings,
@@ -63,9 +66,19 @@ def fit(config: Config, cpus: machine.Measure[int]) -> RunFolder:
     loaders = build_loaders(config, splits, settings)
     try:
         return _Run(config, device, splits, settings, precision, folder, loaders, cpus).go()
+    except RuntimeError as error:
+        # torch reports a worker's death by a signal handler: wherever the loop is just then.
+        explained = explain_death(error)
+        if explained is error:
+            raise
+        raise explained from error
     finally:
         loaders.train.close()
         loaders.val.close()
+
+
+REPORT_S = 60.0
+"""Seconds between two report pages: drawing one takes as long as many steps."""
 
 
 class _Run:
@@ -98,7 +111,7 @@ class _Run:
         self.settings = settings.reasons + explain(config, device, precision, self.schedule, cpus)
         self.warnings = settings.warnings
         self.utilisation = UtilisationMean(machine.GpuUtilisation().read)
-        self.saved_at = time.monotonic()
+        self.saved_at = self.reported_at = time.monotonic()
         self.stop: Optional[StopRequest] = None
         self.ended_early = False
 
@@ -110,11 +123,13 @@ class _Run:
             for warning in checkpoint.check(content, self.identity, self.folder.last):
                 say(f"warning: {warning}")
             self.loaders.train.load_state_dict(content["loader"])
+            # One pass an epoch that is left; no batch is decoded for a pass that never comes.
+            self.loaders.val.epochs = config.optim.epochs - content["loader"]["epoch"]
         self._note_scan()
         # Workers are forked here: before the model, TensorBoard and CUDA have made threads.
         self.loaders.train.start()
         self.loaders.val.start()
-        self._print_settings()
+        announce(self.folder, self.settings, self.warnings, len(self.splits.train), self.loaders)
         model = build_model(config.model.name, len(self.splits.classes))
         if config.model.weights and content is None:
             anew = load_weights(model, config.model.weights)
@@ -168,52 +183,33 @@ class _Run:
                 lambda batch: self._note_bad("val", batch),
                 bar,
             )
-        train = loop.train_scores(state)
-        row = {
-            "epoch": state.epoch,
-            "step": state.step,
-            "lr": state.optimizer.param_groups[0]["lr"],
-            "train_loss": train.loss,
-            "train_top1": train.top1,
-            "train_top5": train.top5,
-            "val_loss": val.loss,
-            "val_top1": val.top1,
-            "val_top5": val.top5,
-            "val_samples": val.samples,
-            "images_per_s": images / timing.total_s if timing.total_s > 0 else None,
-            "data_wait_share": timing.wait_share if images else None,
-            "first_batch_s": timing.first_batch_s if images else None,
-            "train_s": train_s,
-            "val_s": time.monotonic() - begin,
-            "bad_samples": len(self.ledger),
-            "skipped_steps": state.skipped_steps,
-            "gpu_util": self.utilisation.mean(),
-            "time": time.time(),
-        }
+        row = epoch_row(
+            state,
+            loop.train_scores(state),
+            val,
+            timing,
+            images,
+            {
+                "train_s": train_s,
+                "val_s": time.monotonic() - begin,
+                "bad_samples": len(self.ledger),
+                "gpu_util": self.utilisation.mean(),
+            },
+        )
         self._close_epoch(state, row, board)
 
     def _close_epoch(self, state: State, row: Dict[str, Any], board: Any) -> None:
         say(epoch_line(row, self.config.optim.epochs))
         self.folder.append_metrics(row)
-        for name in (
-            "lr",
-            "train_loss",
-            "train_top1",
-            "val_loss",
-            "val_top1",
-            "images_per_s",
-            "data_wait_share",
-        ):
-            if row[name] is not None:
-                board.add_scalar(name.replace("_", "/", 1), row[name], row["epoch"])
+        for tag, value in scalars(row):
+            board.add_scalar(tag, value, row["epoch"])
         is_best = row["val_top1"] > state.best_top1
         state.best_top1 = max(state.best_top1, row["val_top1"])
         state.epoch, state.samples_seen = state.epoch + 1, 0
         state.train_sums = torch.zeros(4, dtype=torch.float64)
-        self._save(state)
-        if is_best:
-            checkpoint.save(self.folder.best, state, self.identity)
-        self._report()
+        self._save(state, self.folder.best if is_best else None)
+        if time.monotonic() - self.reported_at > REPORT_S:
+            self._report()
 
     def _after_step(self, state: State) -> bool:
         self._leave_if_asked(state)
@@ -228,15 +224,16 @@ class _Run:
     def _leave_if_asked(self, state: State) -> None:
         if self.stop is not None and self.stop.signum is not None:
             self._save(state)
+            self._report()
             raise Interrupted(
                 self.stop.signum,
                 f"saved at epoch {state.epoch + 1}, step {state.step}; go on with:\n"
                 f"  python -m train fit --run.resume {self.folder.path}",
             )
 
-    def _save(self, state: State) -> None:
+    def _save(self, state: State, best: Optional[Path] = None) -> None:
         loop.refuse_nan(loop.train_scores(state).loss, state)
-        checkpoint.save(self.folder.last, state, self.identity)
+        checkpoint.save(self.folder.last, state, self.identity, best)
         self.saved_at = time.monotonic()
 
     def _note_bad(self, split: str, batch: Batch) -> None:
@@ -266,30 +263,12 @@ class _Run:
                 f"all in {self.folder.bad_samples}"
             )
 
-    def _print_settings(self) -> None:
-        say(f"run       {self.folder.path}")
-        left_out = len(self.splits.train) - self.loaders.train.sampler.samples_per_epoch
-        if left_out:
-            say(
-                f"          {left_out} image(s) of each epoch's order are left out: "
-                "a last batch of 1 can't be normalised"
-            )
-        for setting in self.settings:
-            say(f"{setting.name:<19} {setting.value!s:<8} {setting.reason}")
-        for warning in self.warnings:
-            say(f"warning: {warning}")
-        self.folder.write_json(
-            "settings.json", [dataclasses.asdict(setting) for setting in self.settings]
-        )
-        self.folder.write_json(
-            "machine.json", [dataclasses.asdict(row) for row in machine.describe()]
-        )
-
     def _report(self) -> None:
         try:
             write_report(self.folder.path)
         except OSError as error:
             raise disk_error(self.folder.path / "report.html", error) from None
+        self.reported_at = time.monotonic()
 
     def _finish(self, state: State) -> None:
         self._report()
@@ -301,31 +280,6 @@ class _Run:
         say(what)
         say(f"run       {self.folder.path}")
         say(f"report    {self.folder.path / 'report.html'}")
-
-
-def epoch_line(row: Dict[str, Any], epochs: int) -> str:
-    """One epoch for people."""
-    parts = [
-        f"epoch {row['epoch'] + 1}/{epochs}",
-        f"loss {row['train_loss']:.3f}",
-        f"top-1 {row['train_top1']:.1%}",
-        f"val loss {row['val_loss']:.3f}",
-        f"val top-1 {row['val_top1']:.1%}",
-        f"val top-5 {row['val_top5']:.1%}",
-    ]
-    if row["images_per_s"] is not None:
-        parts += [
-            f"{row['images_per_s']:.0f} images/s",
-            f"waiting for data {row['data_wait_share']:.1%}",
-            f"first batch {row['first_batch_s']:.2f} s",
-        ]
-    if row["gpu_util"] is not None:
-        parts.append(f"GPU {row['gpu_util']:.0f} %")
-    if row["bad_samples"]:
-        parts.append(f"bad {row['bad_samples']}")
-    if row["skipped_steps"]:
-        parts.append(f"skipped steps {row['skipped_steps']}")
-    return "  ".join(parts)
 
 
 def _tensorboard(folder: RunFolder) -> Any:

@@ -1,5 +1,6 @@
 """What a run needs before its first step: device, data, settings, loaders, schedule."""
 
+import dataclasses
 import math
 import time
 from typing import Any, Dict, List, NamedTuple
@@ -18,6 +19,7 @@ from train.data.sources.splits import Splits, open_splits
 from train.errors import SetupError
 from train.loop import Schedule
 from train.precision import Precision
+from train.run_folder import RunFolder
 
 IMAGES_PER_LR = 256
 """The linear scaling rule: a peak learning rate of 0.1 for so many images a step."""
@@ -141,3 +143,26 @@ def explain(
         Setting("peak learning rate", round(schedule.peak_lr, 6), why_lr),
         Setting("steps", schedule.total_steps, f"optimizer steps in {config.optim.epochs} epochs"),
     ]
+
+
+def announce(
+    folder: RunFolder,
+    settings: List[Setting],
+    warnings: List[str],
+    num_train: int,
+    loaders: Loaders,
+) -> None:
+    """Print every number that was chosen, with its reason, and keep them in the run's folder."""
+    say(f"run       {folder.path}")
+    left_out = num_train - loaders.train.sampler.samples_per_epoch
+    if left_out:
+        say(
+            f"          {left_out} image(s) of each epoch's order are left out: "
+            "a last batch of 1 can't be normalised"
+        )
+    for setting in settings:
+        say(f"{setting.name:<19} {setting.value!s:<8} {setting.reason}")
+    for warning in warnings:
+        say(f"warning: {warning}")
+    folder.write_json("settings.json", [dataclasses.asdict(setting) for setting in settings])
+    folder.write_json("machine.json", [dataclasses.asdict(row) for row in machine.describe()])

@@ -47,7 +47,7 @@ make_tools() {  # .tools: uv for the wheels, py-rattler for the conda packages; 
   choose_tools_python
   stage "${1}tools" "uv and py-rattler into ${TOOLS#"$ROOT"/}"
   UNFINISHED=$TOOLS
-  owned_or_new "$TOOLS"
+  owned_or_new "$TOOLS" TOOLS
   mkdir -p "$TOOLS"
   marker_write "$TOOLS" state=building way=tools lock="$hash"
   empty_dir "$TOOLS"

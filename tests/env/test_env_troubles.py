@@ -200,6 +200,17 @@ def test_the_second_finds_it_ready(checkout):
     assert "is ready: wheels" in result.text
 
 
+def test_a_half_made_one_keeps_its_way_and_the_reason(checkout):
+    checkout.write_lock("torch==2.6.0", spoil=True)
+    away = checkout.server.url + "/gone"
+    assert checkout.run(PYTHON="", ENV_PROBE=away).code == 2
+    reason = checkout.marker()["reason"]
+    assert "does not answer" in reason
+    checkout.write_lock("torch==2.6.0")
+    assert checkout.run(PYTHON="", ENV_PROBE=checkout.server.url).code == 0
+    assert (checkout.marker()["way"], checkout.marker()["reason"]) == ("wheels", reason)
+
+
 @pytest.mark.parametrize("kind", ["folder", "file"])
 def test_a_foreign_environment_is_left_alone(checkout, kind):
     path = checkout.folder / ".venv"

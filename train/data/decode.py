@@ -217,7 +217,7 @@ def _to_rgb(image: Image.Image, header: Header) -> np.ndarray:
     """Any Pillow mode -> uint8 (h, w, 3), in the file's own orientation."""
     mode = image.mode
     if mode == "RGB" and "transparency" not in image.info:
-        return np.asarray(image)
+        return np.array(image)  # a copy: Pillow lends its pixels read-only
     if mode.startswith("I"):  # 16-bit grey comes as I;16 or I, by Pillow's version and the file
         levels = np.asarray(image).astype(np.int64)
         if levels.min() < 0 or levels.max() > 65535:
@@ -234,8 +234,8 @@ def _to_rgb(image: Image.Image, header: Header) -> np.ndarray:
         if image.format == "JPEG" and not header.inverted_cmyk:
             # Pillow takes every CMYK JPEG for inverted; without Adobe's marker it is not.
             image = Image.frombytes("CMYK", image.size, (255 - np.asarray(image)).tobytes())
-        return np.asarray(image.convert("RGB"))
+        return np.array(image.convert("RGB"))
     if mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         over = Image.new("RGBA", image.size, (BACKGROUND,) * 4)
-        return np.asarray(Image.alpha_composite(over, image.convert("RGBA")).convert("RGB"))
-    return np.asarray(image.convert("RGB"))
+        return np.array(Image.alpha_composite(over, image.convert("RGBA")).convert("RGB"))
+    return np.array(image.convert("RGB"))

@@ -5,12 +5,9 @@ already decode the first ones of the next, so there is no pause between epochs a
 restarted.
 """
 
-import ctypes
-import gc
-import os
-import re
-import signal
-import sys
+import atexit
+import multiprocessing.util  # noqa: F401  see _shut_down_all
+import weakref
 from typing import Any, Dict, Iterator, Optional, Tuple
 
 import torch
@@ -18,13 +15,10 @@ from torch.utils.data import DataLoader
 
 from train.data.batch import Batch, Batches, Failure, identity
 from train.data.sampler import BatchRequest, Sampler
+from train.data.worker import STALL_S, explain_death, init_worker
 from train.errors import DataError
 
-STALL_S = 300
-"""A worker silent for so long is taken for stuck (a dead network disk): a clear end instead of a
-hang."""
-
-_PR_SET_PDEATHSIG = 1  # Linux, sys/prctl.h
+_open_streams: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 class _Requests:
@@ -111,18 +105,19 @@ class Loader:
             if idle is not None:
                 _shut_down(idle[1])
             stream = self._open((epoch, samples_seen))
-        whole = False
+        left = len(sizes)
         try:
-            for _ in sizes:
+            while left > 0:
                 batch = self._next(stream)
+                left -= 1
                 self.epoch, self.samples_seen = epoch, batch.samples_seen
+                if left == 0:
+                    # Kept before the last batch is handed out: a consumer that counts its batches
+                    # never asks for one more, and the workers are to live on.
+                    self._idle = ((epoch + 1, 0), stream)
                 yield batch
-            whole = True
         finally:
-            if whole:
-                self.epoch, self.samples_seen = epoch + 1, 0
-                self._idle = ((epoch + 1, 0), stream)
-            else:
+            if left > 0:
                 _shut_down(stream)
 
     def _position(self) -> Tuple[int, int]:
@@ -144,7 +139,7 @@ class Loader:
         requests = _Requests(self.sampler, *position, self.epochs)
         # torch's stubs want a batch to be a list. Its fetcher takes any object where the data set
         # has __getitems__, and collates whatever that returns.
-        return iter(
+        stream = iter(
             DataLoader(
                 self.dataset,
                 batch_sampler=requests,  # type: ignore[arg-type]
@@ -157,86 +152,42 @@ class Loader:
                 **options,
             )
         )
+        _open_streams.add(stream)
+        return stream
 
     def _next(self, stream: Iterator[Any]) -> Batch:
         try:
             batch = next(stream)
         except RuntimeError as error:
-            raise _explain(error) from error
+            explained = explain_death(error)
+            if explained is error:
+                raise
+            raise explained from error
         if isinstance(batch, Failure):
             raise DataError(batch.message)
         return batch
 
 
-def init_worker(worker_id: int) -> None:
-    """Set a worker process up: one thread each, no signal meant for the parent, no life after it.
-
-    Args:
-        worker_id: 0 to workers - 1.
-    """
-    # Ctrl-C and a scheduler's SIGTERM reach the whole process group; the parent decides when we
-    # end, so that it can still save. Should it be killed, the kernel ends us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # One thread a library: workers x cores threads would only get in each other's way. The
-    # variables are for libraries that are loaded later; OpenCV also hangs in a forked child unless
-    # its threads are off.
-    for name in (
-        "OMP_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "NUMEXPR_NUM_THREADS",
-    ):
-        os.environ[name] = "1"
-    os.environ["OPENCV_FOR_THREADS_NUM"] = "1"
-    torch.set_num_threads(1)
-    if "cv2" in sys.modules:
-        sys.modules["cv2"].setNumThreads(0)
-    # The collector would write to the headers of everything that was inherited, and so copy those
-    # pages.
-    gc.freeze()
-
-
 def _shut_down(stream: Iterator[Any]) -> None:
     """Stop the workers of an abandoned stream and wait for them."""
+    _open_streams.discard(stream)
     workers = getattr(stream, "_workers", [])
     if not workers:
         return
     stream._shutdown_workers()  # type: ignore[attr-defined]
     for worker in workers:
-        if worker.is_alive():  # they ignore SIGTERM, see init_worker
+        if worker.is_alive():  # they ignore SIGTERM, see worker.py
             worker.kill()
             worker.join()
 
 
-def _explain(error: RuntimeError) -> Exception:
-    """Say what a dead or silent worker means; any other error is passed on as it is."""
-    text = str(error)
-    if "timed out after" in text:
-        return DataError(
-            f"no batch came for {STALL_S} s: a worker is stuck, most often on a disk that no "
-            "longer answers; check that the data folder can be read, or see with data.workers=0 "
-            "which file it is"
-        )
-    killed = re.search(
-        r"worker \(pid\(?s?\)? ?\(?([\d, ]+)\)?\) (is killed by signal: (\w+)|exited unexpectedly)",
-        text,
-    )
-    if killed is None and "exited unexpectedly" not in text and "killed by signal" not in text:
-        return error
-    how = (
-        f"was killed by signal {killed.group(3)}"
-        if killed and killed.group(3)
-        else "exited unexpectedly"
-    )
-    pid = killed.group(1) if killed else "unknown"
-    hint = {
-        "Killed": "most often memory ran out: lower data.workers, data.prefetch or data.batch_size",
-        "Bus": "most often /dev/shm is full: give the container more (docker run --shm-size 8g)",
-    }.get(
-        killed.group(3) if killed and killed.group(3) else "",
-        "run with data.workers=0 to see its error",
-    )
-    return DataError(f"a loader worker (process {pid}) {how}; {hint}")
+@atexit.register
+def _shut_down_all() -> None:
+    """Stop the workers of a program that ends in the middle of an epoch.
+
+    multiprocessing's own exit sends SIGTERM and waits; our workers ignore that signal, so this must
+    come first. Exit functions run last in, first out, so multiprocessing.util, which registers its
+    own, is imported above.
+    """
+    for stream in list(_open_streams):
+        _shut_down(stream)

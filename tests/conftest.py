@@ -1,0 +1,73 @@
+"""What several test files share: image folders, the bad data, and an end to every wait."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import tarfile
+from pathlib import Path
+
+import bad_data as bad_data_files
+import pictures
+import processes
+import pytest
+
+DEADLINE_S = 120
+
+
+@pytest.fixture
+def deadline():
+    """End a test that waits for something that never comes; forked children don't inherit the alarm."""
+
+    def ring(signum, frame):
+        raise TimeoutError(f"the test waited for more than {DEADLINE_S} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(DEADLINE_S)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A folder of 24 small JPEGs in three classes."""
+    return pictures.write_tree(tmp_path / "tree")
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory):
+    """The folder $PHOTOS where it is, else generated JPEGs of the same kinds."""
+    folder = os.environ.get("PHOTOS")
+    if folder and os.path.isdir(folder):
+        return Path(folder)
+    return pictures.write_tree(tmp_path_factory.mktemp("photos") / "photos", count=25)
+
+
+@pytest.fixture(scope="session")
+def bad_data(tmp_path_factory):
+    """A folder with manifest.json, files/ and trees/: the archive $BAD_DATA, else generated ones."""
+    folder = tmp_path_factory.mktemp("bad_data")
+    archive = os.environ.get("BAD_DATA")
+    if archive and os.path.isfile(archive):
+        # Links that point nowhere are among the cases, so nothing may be filtered.
+        options = {"filter": "fully_trusted"} if hasattr(tarfile, "data_filter") else {}
+        with tarfile.open(archive) as file:
+            file.extractall(folder, **options)
+    else:
+        bad_data_files.write(folder)
+    return folder
+
+
+@pytest.fixture
+def no_child_left():
+    """A test must leave no worker process behind."""
+    if sys.platform != "linux":
+        pytest.skip("reads /proc")
+    before = set(processes.workers())
+    yield
+    left = set(processes.workers()) - before
+    for worker in multiprocessing.active_children():
+        worker.kill()  # or the whole session would wait for it
+        worker.join()
+    assert not left, f"worker processes left behind: {left}"
