@@ -11,7 +11,7 @@
 set -euo pipefail
 
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
-TOOLS=${TOOLS:-$ROOT/.tools}
+TOOLS=$(cd -- "${TOOLS:-$ROOT/.tools}" 2>/dev/null && pwd -P) || TOOLS=$ROOT/.tools
 WHAT=${1:-all}
 CHANNELS=environments/pytorch-channel
 # for the solve alone, where no conda or mamba is on PATH
@@ -74,13 +74,13 @@ lock_wheels() {
 }
 
 lock_pip() {
-  local folder
+  local folder environment
   for folder in locks "$CHANNELS"; do
-    local environment=$WORK/$folder
-    [[ $folder == locks ]] && environment=$WORK
-    "$TOOLS/bin/python" "$ROOT/scripts/lock_pip.py" --conda "$environment/conda-lock.yml" \
-      --ask "$WORK/$folder/conda-pip.in" --lock "$WORK/$folder/conda-pip.lock" \
-      --environment "$environment/environment.yml" || die "cannot make $folder/conda-pip.lock"
+    environment=$folder
+    [[ $folder == locks ]] && environment=.
+    (cd "$WORK" && "$TOOLS/bin/python" "$ROOT/scripts/lock_pip.py" \
+      --conda "$environment/conda-lock.yml" --environment "$environment/environment.yml" \
+      --ask "$folder/conda-pip.in" --lock "$folder/conda-pip.lock") || die "cannot make $folder/conda-pip.lock"
   done
 }
 
@@ -112,8 +112,8 @@ lock_conda() {
   find_solver
   make_conda_lock_tool
   export CONDA_CHANNEL_PRIORITY=strict MAMBA_CHANNEL_PRIORITY=strict
-  for folder in "$WORK" "$WORK/$CHANNELS"; do
-    echo "${folder#"$WORK"}/conda-lock.yml"
+  for folder in "$WORK/." "$WORK/$CHANNELS"; do
+    echo "solving ${folder#"$WORK/"}/environment.yml"
     mkdir "$folder/solve"
     # without the pip section: that part is lock_pip.py's
     sed '/^- pip:/,$d' "$folder/environment.yml" >"$folder/solve/environment.yml"

@@ -7,6 +7,10 @@ from train.data.augment import DRAWS, eval_box, train_box, train_flip, uniform
 
 SIZES = [(1, 1), (1, 2), (2, 1), (1, 2000), (2000, 1), (8191, 3), (3, 8191), (64, 48), (4000, 3000)]
 
+# uniform(42, 1, [0, 7], 3), as first measured
+GOLDEN = [0.0173425160003865, 0.5224147588106418, 0.9149115596919831]
+GOLDEN += [0.9471902693457871, 0.39785273966288814, 0.6858230138462489]
+
 
 def inside(box, width, height):
     return (
@@ -121,5 +125,3 @@ def test_flips_come_as_often_as_asked():
         assert abs(share - probability) < 0.03
         assert probability not in (0.0, 1.0) or share == probability
 
-
-GOLDEN = []

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Dict, Iterator, Mapping, Optional, Sequence, Tuple, Union
 
+ROOT = Path(__file__).resolve().parents[2]
 Content = Union[bytes, Path]
 PYTHON = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 # left out of the packed standard library: large, and nothing here imports them
@@ -34,6 +35,13 @@ _SKIPPED = {
     "ensurepip",
 }
 _SKIPPED |= {"site-packages", "dist-packages"}
+
+
+def tools_python() -> Path:
+    """The Python with py-rattler, which `scripts/env.sh tools` makes; TOOLS names another folder."""
+    path = Path(os.environ.get("TOOLS") or ROOT / ".tools", "bin", "python")
+    assert path.exists(), f"{path} is missing: run scripts/env.sh tools first"
+    return path
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):

@@ -152,6 +152,9 @@ class Loader:
                 **options,
             )
         )
+        for worker in getattr(stream, "_workers", []):
+            # Workers ignore SIGTERM (worker.py), so whoever sends it and waits would wait for ever.
+            worker._popen.terminate = worker._popen.kill
         _open_streams.add(stream)
         return stream
 
@@ -170,24 +173,21 @@ class Loader:
 
 def _shut_down(stream: Iterator[Any]) -> None:
     """Stop the workers of an abandoned stream and wait for them."""
-    _open_streams.discard(stream)
     workers = getattr(stream, "_workers", [])
     if not workers:
         return
     stream._shutdown_workers()  # type: ignore[attr-defined]
     for worker in workers:
-        if worker.is_alive():  # they ignore SIGTERM, see worker.py
-            worker.kill()
-            worker.join()
+        worker.join()
 
 
 @atexit.register
 def _shut_down_all() -> None:
     """Stop the workers of a program that ends in the middle of an epoch.
 
-    multiprocessing's own exit sends SIGTERM and waits; our workers ignore that signal, so this must
-    come first. Exit functions run last in, first out, so multiprocessing.util, which registers its
-    own, is imported above.
+    multiprocessing's own exit would kill them, and torch would report each as a crash. Exit
+    functions run last in, first out, so multiprocessing.util, which registers its own, is imported
+    above.
     """
     for stream in list(_open_streams):
         _shut_down(stream)
