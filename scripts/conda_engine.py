@@ -1,4 +1,4 @@
-"""What `conda_install.py` asks of py-rattler: records from a lock, one try at installing them, its progress."""
+"""What `conda_install.py` asks of py-rattler: records from a lock, one try at installing them."""
 
 import asyncio
 import platform
@@ -16,7 +16,7 @@ UNPACKED = 4  # what conda packages grow to, about; only for the message of a fu
 
 
 class Progress:
-    """What rattler reports: bytes for the line shown, the time of the last sign of life, sizes for messages."""
+    """What rattler reports: bytes fetched, the last sign of life, sizes for messages."""
 
     def __init__(self, total: int, stall_s: float, stream=sys.stdout):
         self.total, self.stall_s, self.stream = total, stall_s, stream
@@ -75,7 +75,7 @@ class Progress:
         return sum(total - done for done, total in self.sizes.values()) / 2**20 * (1 + UNPACKED)
 
     def __getattr__(self, name: str):
-        """rattler's other callbacks: each is a sign of life, those that begin something hand back a token."""
+        """Rattler's other callbacks: each is a sign of life; some must hand back a token."""
         if not name.startswith("on_"):
             raise AttributeError(name)
 
@@ -87,7 +87,7 @@ class Progress:
 
 
 def make_records(pins: List[CondaPin]) -> list:
-    """rattler's records of the locked packages.
+    """Rattler's records of the locked packages.
 
     Raises:
         LockError: a version or a URL is none; names the package.
@@ -160,7 +160,6 @@ async def install_once(
         if progress.stalled():
             work.cancel()
             name = next(iter(progress.open.values()), "")
-            raise TimeoutError(
-                f"failed to fetch {name}\nCaused by: operation timed out: no data for {progress.stall_s:g} s"
-            )
+            cause = f"operation timed out: no data for {progress.stall_s:g} s"
+            raise TimeoutError(f"failed to fetch {name}\nCaused by: {cause}")
     work.result()

@@ -1,10 +1,14 @@
-"""Say in one line what a failed conda install means: what is wrong, where, what was expected, what to do."""
+"""Say in one line what a failed conda install means: what, where, expected, what to do."""
 
 import re
 import shutil
 from pathlib import Path
 from typing import Tuple
 from urllib.parse import urlsplit
+
+NETWORK = (
+    r"error sending request|connect|timed out|dns error|server error|body|unexpected eof|reset"
+)
 
 
 def _free(folder: Path) -> str:
@@ -44,20 +48,22 @@ def explain(
     if "hash mismatch" in low:
         wanted, got = _first(r"expected ([0-9a-f]+)", flat), _first(r"got ([0-9a-f]+)", flat)
         return (
-            f"wrong hash: {package} has {got}, the lock expects {wanted} ({url}); the channel or a proxy serves "
-            "another file: do not install it by other means",
+            f"wrong hash: {package} has {got}, the lock expects {wanted} ({url}); the channel or a "
+            "proxy serves another file: do not install it by other means",
             False,
         )
     if re.search(r"no space left|os error 28|quota exceeded|os error 122", low):
         return (
-            f"the disk is full at {package}: {_free(cache)}, {_free(prefix)}; the {missing} packages that are missing "
-            f"take at least {need_mib:.0f} MiB more; free some space and run the same again",
+            f"the disk is full at {package}: {_free(cache)}, {_free(prefix)}; "
+            f"the {missing} packages that are missing take at least {need_mib:.0f} MiB more; "
+            "free some space and run the same again",
             False,
         )
     status = _first(r"(?:HTTP status [a-z ]*error )\(?(\d{3})", flat)
     if status in ("404", "410"):
         return (
-            f"package gone: {url} answers {status}; lock again (make lock) or use a mirror that has it",
+            f"package gone: {url} answers {status}; "
+            "lock again (make lock) or use a mirror that has it",
             False,
         )
     if status and not status.startswith("5"):
@@ -72,11 +78,11 @@ def explain(
         )
     if "permission denied" in low or "os error 13" in low or "read-only file system" in low:
         return (f"cannot write at {package}: {_first(r'Caused by: (.*)', flat, flat)[:200]}", False)
-    network = r"error sending request|connect|timed out|dns error|status server error|body|unexpected eof|reset"
-    if re.search(network, low):
+    if re.search(NETWORK, low):
         cause = flat.rsplit("Caused by:", 1)[-1].strip()
         return (
-            f"no network: cannot fetch {package} from {host} ({cause}); check the connection and HTTPS_PROXY",
+            f"no network: cannot fetch {package} from {host} ({cause}); "
+            "check the connection and HTTPS_PROXY",
             True,
         )
     return (f"installing {package} failed: {flat[:400]}", False)

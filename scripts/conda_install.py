@@ -1,8 +1,11 @@
-"""Install a conda lock into a folder, without conda: `conda_install.py --lock conda-lock.yml --prefix .venv`.
+"""Install a conda lock into a folder, without conda.
 
-The packages are fetched, held against their hashes and linked by py-rattler, the engine of pixi. What stands in the
-folder afterwards is an ordinary conda environment (`conda activate ./.venv` works). Run again, it completes a
-half-made one: packages that are whole stay, the others are installed anew.
+    conda_install.py --lock conda-lock.yml --prefix .venv
+
+The packages are fetched, held against their hashes and linked by py-rattler, the engine of pixi.
+What stands in the folder afterwards is an ordinary conda environment (`conda activate ./.venv`
+works). Run again, it completes a half-made one: packages that are whole stay, the others are
+installed anew.
 """
 
 import argparse
@@ -34,16 +37,18 @@ def check_hashes(pins: List[CondaPin]) -> None:
         for digest, size in ((pin.sha256, 64), (pin.md5, 32)):
             if digest and (len(digest) != size or set(digest) - set("0123456789abcdef")):
                 raise LockError(
-                    f"{pin.name} has a hash that is none: {digest[:70]!r}; restore the lock from git"
+                    f"{pin.name} has a hash that is none: {digest[:70]!r}; "
+                    "restore the lock from git"
                 )
         if not pin.sha256 and not pin.md5:
             raise LockError(f"{pin.name} has no hash in the lock; restore the lock from git")
 
 
 def damaged(prefix: Path, pins: List[CondaPin]) -> Set[str]:
-    """Names of locked packages of which a file is missing; removes notes of packages that can't be read.
+    """Names of locked packages of which a file is missing; drops notes that can't be read.
 
-    rattler writes a package's note in conda-meta after its files, so a package without a note is installed again.
+    rattler writes a package's note in conda-meta after its files, so a package without a note is
+    installed again.
     """
     names = set()
     wanted = {note_name(pin): pin for pin in pins}
@@ -78,13 +83,14 @@ def missing_pins(prefix: Path, pins: List[CondaPin]) -> List[CondaPin]:
 def forget_other_contents(cache: Path, pins: List[CondaPin]) -> None:
     """Drop cached packages of the same name and build that were fetched under another hash.
 
-    rattler 0.25 fetches such a package again and refuses it when the hash is wrong, but it has noted the new hash by
-    then: the second try would take the old content for the locked one (seen; a test shows it).
+    rattler 0.25 fetches such a package again and refuses it when the hash is wrong, but it has
+    noted the new hash by then: the second try would take the old content for the locked one
+    (seen; a test shows it).
     """
     for pin in pins:
         folder = cache / f"{pin.name}-{pin.version}-{pin.build}"
         lock = folder.with_name(folder.name + ".lock")
-        # rattler's note: a counter of 8 bytes, then the sha256; nothing is noted for packages with an md5 alone
+        # rattler's note: a counter of 8 bytes, then the sha256; nothing where there is an md5 alone
         noted = lock.read_bytes()[8:40].hex() if lock.exists() else ""
         if not pin.sha256 or noted != pin.sha256:
             shutil.rmtree(folder, ignore_errors=True)
@@ -152,7 +158,7 @@ def finish(prefix: Path, pins: List[CondaPin]) -> None:
 
 
 def cache_folder(prefix: Path) -> Path:
-    """Where fetched packages are kept: shared by checkouts; not pixi's, see `forget_other_contents`."""
+    """Where fetched packages are kept: for all checkouts; not pixi's, see forget_other_contents."""
     home = os.environ.get("HOME", "")
     base = os.environ.get("XDG_CACHE_HOME") or (home and os.path.join(home, ".cache"))
     if not base or not os.access(

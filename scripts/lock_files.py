@@ -1,4 +1,4 @@
-"""Read what the environment asks for and what its locks give: environment.yml, conda-lock.yml, pip locks.
+"""Read what the environment asks for and what its locks give: conda's files and pip's.
 
 Used by `conda_install.py`, `lock_pip.py` and `lock_check.py`; needs PyYAML and nothing else.
 """
@@ -70,7 +70,7 @@ class PipPin(NamedTuple):
     marker: str
     hashes: Tuple[str, ...]
     requires: Optional[Tuple[str, ...]]
-    """What its metadata asks for on this lock's platform; None where the lock doesn't record it."""
+    """What its metadata asks for on the lock's platform; None where that isn't recorded."""
     files: Tuple[str, ...] = ()
     """The names of the files that the hashes belong to, where the lock records them."""
 

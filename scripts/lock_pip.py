@@ -1,6 +1,6 @@
 """Compile a pip lock that completes a conda lock, and the pip section of its environment.yml.
 
-    lock_pip.py --conda conda-lock.yml --ask locks/conda-pip.in --lock locks/conda-pip.lock \\
+    lock_pip.py --conda conda-lock.yml --ask locks/conda-pip.in --lock locks/conda-pip.lock
         --environment environment.yml
 
 Every Python package of the conda lock is a constraint and none is written, so that pip never
@@ -57,7 +57,7 @@ def split_ask(path: Path) -> Tuple[List[str], List[PipPin], List[str]]:
 def solve(
     asked: List[str], constraints: List[str], from_source: Set[str], folder: Path
 ) -> List[dict]:
-    """uv's answer for CPython 3.9 on linux-64: one dictionary a package, with its files.
+    """Uv's answer for CPython 3.9 on linux-64: one dictionary a package, with its files.
 
     Raises:
         LockError: there is no solution, or the index can't be reached; uv's own words.

@@ -4,8 +4,9 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Dict
+from typing import Dict, Iterator
 
 import loopback
 
@@ -83,6 +84,14 @@ class Channel:
         entry, count = re.subn(pattern, replacement, found.group(0))
         assert count
         return self.lock.replace(found.group(0), entry)
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[Channel]:
+    """Build the channel in `folder`, serve it, solve it and lock it."""
+    build(folder)
+    with loopback.serve(folder) as server:
+        yield Channel(folder, server)
 
 
 class Place:

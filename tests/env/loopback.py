@@ -1,7 +1,7 @@
 """A small conda channel and a small wheel index, made in a folder and served on 127.0.0.1.
 
-The channel's Python is the one that runs the tests (its program and standard library), so what is installed from it
-really runs: activation, entry points, pip. Nothing here leaves this machine.
+The channel's Python is the one that runs the tests (its program and standard library), so what is
+installed from it really runs: activation, entry points, pip. Nothing here leaves this machine.
 """
 
 import base64
@@ -38,7 +38,7 @@ _SKIPPED |= {"site-packages", "dist-packages"}
 
 
 def tools_python() -> Path:
-    """The Python with py-rattler, which `scripts/env.sh tools` makes; TOOLS names another folder."""
+    """The Python with py-rattler that `scripts/env.sh tools` makes; TOOLS names another."""
     path = Path(os.environ.get("TOOLS") or ROOT / ".tools", "bin", "python")
     assert path.exists(), f"{path} is missing: run scripts/env.sh tools first"
     return path
@@ -107,7 +107,7 @@ def conda_package(
         depends: match specs.
         noarch: `python`, `generic` or None.
         entry_points: for example `hello = hello:main`.
-        prefixes: path -> (placeholder, `text` or `binary`), for files that hold the prefix they were built for.
+        prefixes: path -> (placeholder, `text` or `binary`): files that hold a build prefix.
 
     Returns:
         The package's path.
@@ -173,7 +173,7 @@ def python_files() -> Dict[str, Content]:
 
 
 def pip_files() -> Dict[str, Content]:
-    """pip as installed beside the tests, without its compiled files: path in a noarch package -> file."""
+    """pip as installed beside the tests, not compiled: path in a noarch package -> file."""
     import pip
 
     package = Path(pip.__file__).parent
@@ -217,8 +217,8 @@ def simple_index(folder: Path) -> None:
     for name, paths in by_name.items():
         page = folder / "simple" / name / "index.html"
         page.parent.mkdir(parents=True, exist_ok=True)
-        links = "".join(
-            f'<a href="../../files/{p.name}#sha256={hashlib.sha256(p.read_bytes()).hexdigest()}">{p.name}</a>\n'
-            for p in paths
-        )
+        links = ""
+        for path in paths:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            links += f'<a href="../../files/{path.name}#sha256={digest}">{path.name}</a>\n'
         page.write_text(f"<!DOCTYPE html><html><body>\n{links}</body></html>\n")

@@ -1,6 +1,8 @@
-"""Index a loopback channel's folder, solve from its URL and write a conda-lock.yml; py-rattler's Python runs it.
+"""Index a loopback channel's folder, solve from its URL, write a conda-lock.yml.
 
-    solve_channel.py FOLDER URL LOCK SPEC...
+Run by the Python that has py-rattler:
+
+solve_channel.py FOLDER URL LOCK SPEC...
 """
 
 import asyncio

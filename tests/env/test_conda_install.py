@@ -14,7 +14,7 @@ import loopback
 import pytest
 
 sys.path.insert(0, str(loopback.ROOT / "scripts"))
-from conda_errors import explain  # noqa: E402  # pure Python: needs no py-rattler
+from conda_errors import explain  # pure Python: needs no py-rattler
 
 # prints what `conda activate` would set, by rattler's own activation; run with py-rattler's Python
 ACTIVATION = """
@@ -28,10 +28,8 @@ print(activate(Path(sys.argv[1]), variables, Shell.bash).script)
 
 @pytest.fixture(scope="module")
 def channel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("channel")
-    conda_channel.build(folder)
-    with loopback.serve(folder) as server:
-        yield conda_channel.Channel(folder, server)
+    with conda_channel.served(tmp_path_factory.mktemp("channel")) as channel:
+        yield channel
 
 
 @pytest.fixture
@@ -154,7 +152,9 @@ def test_a_wrong_hash_is_refused_every_time(place, channel, kind):
     spoiled = re.sub(rf"({kind}: )....", r"\1dead", lock)
     for _ in range(2):
         message = place.fails(spoiled)
-        assert re.search(r"wrong hash: \w+-[\d.]+-\w+ has [0-9a-f]+, the lock expects dead", message)
+        assert re.search(
+            r"wrong hash: \w+-[\d.]+-\w+ has [0-9a-f]+, the lock expects dead", message
+        )
     assert place.install(lock).returncode == 0
     assert place.run("hello").startswith("hello from ")
 

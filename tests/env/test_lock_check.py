@@ -139,7 +139,13 @@ SPOILED = {
         "mkl",
         "mkl is 2024.2",
     ),
-    "another machine": ("virtual-packages.yml", '__glibc: "2.28"', '__glibc: "2.12"', "unmet", "needs __glibc"),
+    "another machine": (
+        "virtual-packages.yml",
+        '__glibc: "2.28"',
+        '__glibc: "2.12"',
+        "unmet",
+        "needs __glibc",
+    ),
     "torch of another CUDA": (
         PIP,
         r"^torchaudio==2\.6\.0\+cu118",

@@ -1,0 +1,276 @@
+"""The loader: the same batches for any workers and after any resume, and a `for` that may be left."""
+
+import random
+
+import numpy as np
+import pictures
+import pytest
+import torch
+from loading import CONFIG, Drawing, digest, make, passes
+from processes import workers
+
+from train.config import DataConfig
+from train.data.sources.splits import open_splits
+from train.errors import DataError
+
+pytestmark = [
+    pytest.mark.usefixtures("deadline", "no_child_left"),
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),  # 4 workers on 2 CPUs
+]
+
+
+@pytest.fixture
+def source(tree):
+    """25 pictures, three of them bad."""
+    whole = (tree / "cat" / "000.jpg").read_bytes()
+    (tree / "bird" / "half.jpg").write_bytes(whole[: len(whole) // 2])
+    (tree / "cat" / "003.jpg").write_bytes(b"")
+    (tree / "dog" / "005.jpg").write_bytes(b"<html>")
+    return open_splits(str(tree), 0.01, 42).train
+
+
+@pytest.fixture
+def expected(source):
+    return passes(make(source))
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_batches_are_byte_equal_for_any_number_of_workers(source, expected, count):
+    """Bad samples and what takes their place included."""
+    assert passes(make(source, count)) == expected
+    assert {bad.key for batch in expected[0] for bad in batch[4]} == {
+        "bird/half.jpg",
+        "cat/003.jpg",
+        "dog/005.jpg",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_batches_are_byte_equal_for_any_start_method(source, expected, method):
+    assert passes(make(source, 2, method)) == expected
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_evaluation_is_byte_equal_and_in_the_order_of_the_source(source, count):
+    found = passes(make(source, count, train=False))
+    assert found == passes(make(source, train=False))
+    assert [i for batch in found[0] for i in batch[2]] == list(range(len(source)))
+    assert [batch[2:] for batch in found[0]] == [batch[2:] for batch in found[1]]
+
+
+def test_real_photographs_are_byte_equal_with_workers(photos):
+    photographs = open_splits(str(photos), 0.2, 42).val
+    config = DataConfig(batch_size=8, image_size=96)
+    alone = passes(make(photographs, config=config), 1)
+    assert passes(make(photographs, 2, config=config), 1) == alone
+    assert not any(batch[4] for batch in alone[0])
+
+
+def test_each_pass_is_the_next_epoch_with_its_own_order_and_crops(expected):
+    first, second = expected
+    assert {batch[0] for batch in first} == {0}
+    assert {batch[0] for batch in second} == {1}
+    orders = [[i for batch in epoch for i in batch[2]] for epoch in expected]
+    assert orders[0] != orders[1]
+    assert sorted(orders[0]) == sorted(orders[1]) == list(range(len(orders[0])))
+    assert not {batch[5] for batch in first} & {batch[5] for batch in second}
+
+
+@pytest.mark.parametrize("count", [0, 2])
+@pytest.mark.parametrize("after", [1, 3])
+def test_from_the_middle_of_an_epoch_the_rest_is_byte_equal(source, expected, count, after):
+    loader = make(source, count)
+    iterator = iter(loader)
+    begun = [digest(next(iterator)) for _ in range(after)]
+    state = loader.state_dict()
+    iterator.close()
+    assert begun == expected[0][:after]
+    assert state == {"seed": 42, "epoch": 0, "samples_seen": begun[-1][1]}
+    resumed = make(source, count)
+    resumed.load_state_dict(state)
+    assert len(resumed) == len(expected[0]) - after
+    assert passes(resumed) == [expected[0][after:], expected[1]]
+
+
+def test_a_state_fits_any_number_of_workers(source, expected):
+    resumed = make(source, 2)
+    resumed.load_state_dict({"seed": 42, "epoch": 1, "samples_seen": expected[1][1][1]})
+    assert passes(resumed, 1) == [expected[1][2:]]
+
+
+def test_a_state_of_another_seed_is_refused(source):
+    with pytest.raises(DataError, match="has seed 7, this run has 42"):
+        make(source).load_state_dict({"seed": 7, "epoch": 0, "samples_seen": 0})
+
+
+def test_a_state_is_loaded_while_workers_wait_elsewhere(source, expected):
+    loader = make(source, 2)
+    loader.start()
+    loader.load_state_dict({"seed": 42, "epoch": 1, "samples_seen": 0})
+    assert passes(loader, 1) == [expected[1]]
+
+
+def test_at_the_end_of_an_epoch_nothing_of_it_is_left(source, expected):
+    """A run that was stopped right after its last batch goes on with the next epoch."""
+    loader = make(source)
+    loader.load_state_dict({"seed": 42, "epoch": 0, "samples_seen": expected[0][-1][1]})
+    assert len(loader) == 0
+    assert passes(loader, 1) == [expected[1]]
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_for_that_is_left_early_goes_on_where_it_was_left(source, expected, count):
+    loader = make(source, count)
+    for batch in loader:
+        assert digest(batch) == expected[0][0]
+        break
+    assert workers() == []
+    found = [digest(batch) for batch in loader]
+    loader.close()
+    assert found == expected[0][1:]
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_consumer_that_counts_its_batches_meets_no_surprise(source, expected, count):
+    """It never asks for one more than there are, so the pass has no end that the loader sees."""
+    loader, found = make(source, count), []
+    for _ in range(2):
+        iterator = iter(loader)
+        found.append([digest(next(iterator)) for _ in range(len(loader))])
+        assert len(workers()) == count
+    loader.close()
+    assert found == expected
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_two_iterators_at_once_never_mix_their_batches(source, expected, count):
+    loader = make(source, count)
+    first = iter(loader)
+    begun = [digest(next(first)) for _ in range(2)]
+    second = iter(loader)  # begins where the loader stands
+    both = [(digest(next(first)), digest(next(second))) for _ in range(2)]
+    first.close()
+    second.close()
+    loader.close()
+    assert begun == expected[0][:2]
+    assert both == [(batch, batch) for batch in expected[0][2:4]]
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_batch_that_is_kept_is_never_written_again(source, count):
+    loader = make(source, count)
+    kept = [(batch, digest(batch)) for batch in loader][::3]
+    list(loader)
+    loader.close()
+    assert len(kept) > 1
+    assert all(digest(batch) == before for batch, before in kept)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_the_order_ends_with_the_last_epoch(source, count):
+    loader = make(source, count, epochs=2)
+    assert [len(list(loader)) for _ in range(3)] == [len(loader), len(loader), 0]
+    loader.close()
+
+
+def test_len_is_what_is_left_of_the_epoch(source):
+    loader, seen = make(source), 0
+    total = len(loader)
+    for batch in loader:
+        seen += 1
+        assert len(loader) == total - seen
+        assert len(batch.labels) <= CONFIG.batch_size
+    assert seen == total == len(loader)
+
+
+def test_workers_live_from_start_to_close(source):
+    loader = make(source, 2)
+    loader.close()  # nothing to close yet
+    assert workers() == []
+    loader.start()
+    begun = workers()
+    assert len(begun) == 2
+    loader.start()
+    list(loader)
+    list(loader)
+    assert workers() == begun  # the same ones, over epochs
+    loader.close()
+    loader.close()
+    assert workers() == []
+    assert len(list(loader)) > 0  # and again after a close
+    loader.close()
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_the_generators_of_the_program_are_left_alone(source, count):
+    def draws():
+        return random.random(), float(np.random.rand()), torch.rand(2).tolist()
+
+    random.seed(5)
+    np.random.seed(5)
+    torch.manual_seed(5)
+    expected = [draws() for _ in range(4)]
+    random.seed(5)
+    np.random.seed(5)
+    torch.manual_seed(5)
+    loader, found = make(source, count), []
+    loader.start()
+    for number, _ in enumerate(loader):
+        if number < 4:
+            found.append(draws())
+    loader.close()
+    assert found == expected
+
+
+def colours(loader, count=2):
+    """What a user's transform drew, by epoch: {index: (random, NumPy, torch)}."""
+    found = []
+    for _ in range(count):
+        row = {}
+        for batch in loader:
+            for index, image in zip(batch.indices.tolist(), batch.images):
+                row[index] = tuple(image[4, 4].tolist())
+        found.append(row)
+    loader.close()
+    return found
+
+
+def test_the_draws_of_a_users_transform_depend_on_the_epoch_and_not_on_workers():
+    source = Drawing(40)
+    alone = colours(make(source))
+    for count in (1, 2):
+        assert colours(make(source, count)) == alone
+    first, second = alone
+    assert all(first[index] != second[index] for index in first)
+    for channel in range(3):  # each of the three generators is seeded
+        assert len({colour[channel] for colour in first.values()}) > 20
+        assert [first[i][channel] for i in first] != [second[i][channel] for i in first]
+
+
+def test_two_ranks_draw_four_different_streams():
+    """2 ranks x 2 workers; no two batches, of any rank or worker, draw the same numbers."""
+    source = Drawing(40)
+    ranks = [make(source, 2, rank=rank, world_size=2) for rank in range(2)]
+    batches = []
+    for loader in ranks:
+        for batch in loader:
+            batches.append(tuple(map(tuple, batch.images[:, 4, 4].tolist())))
+        loader.close()
+    assert len(batches) == len(set(batches)) == 8
+    drawn = [draw for batch in batches for draw in batch]
+    assert len(set(drawn)) == len(drawn)
+
+
+def test_ranks_are_disjoint_and_complete(source):
+    loaders = [make(source, rank=rank, world_size=3) for rank in range(3)]
+    indices = [[i for batch in loader for i in batch.indices.tolist()] for loader in loaders]
+    assert sorted(sum(indices, [])) == list(range(len(source)))
+
+
+def test_a_folder_of_one_picture_a_class_can_be_loaded(tmp_path):
+    root = pictures.write_tree(tmp_path / "few", count=1)
+    splits = open_splits(str(root), 0.1, 42)
+    assert splits.val is splits.train
+    assert any("single image" in note for note in splits.notes)
+    assert [len(list(make(splits.train, train=train))) for train in (True, False)] == [1, 1]
