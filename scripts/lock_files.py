@@ -51,7 +51,7 @@ class CondaPin(NamedTuple):
 
     @property
     def build_number(self) -> int:
-        """The number that ends or, in older style, begins the build string (0 where there is none)."""
+        """The number that ends or, in older style, begins the build string; 0 without one."""
         found = re.search(r"_(\d+)$", self.build) or re.match(r"(\d+)(?:_|$)", self.build)
         return int(found.group(1)) if found else 0
 

@@ -116,6 +116,7 @@ def test_exif_orientation_in_either_byte_order_and_size(order, size):
     "block",
     [b"", b"II", b"II*\0", b"MM\0*\xff\xff\xff\xff", b"II*\0\x08\0\0\0\xff\xff" + b"\x12\x01" * 9]
     + [np.random.default_rng(seed).bytes(60) for seed in range(4)],
+    ids=range(9),
 )
 def test_damaged_exif_never_costs_a_picture(block):
     for kind, options in (("JPEG", {}), ("PNG", {}), ("WEBP", {"lossless": True})):

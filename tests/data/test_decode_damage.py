@@ -50,25 +50,25 @@ def outcome(data):
     return "picture"
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"", "the file is empty"),
-        (b"\xff", "no image format"),
-        (b"\xff\xd8", "no image format|damaged"),
-        (b"\xff\xd8\xff", "no image format|damaged"),
-        (b"<html>404</html>", "no image format .* begins with b'<html>40'"),
-        (np.random.default_rng(0).bytes(4096), "no image format"),
-        (WHOLE[:20], "no image format|damaged"),
-        (WHOLE[:-2], "damaged JPEG .*[Pp]remature end"),
-        (WHOLE[: len(WHOLE) // 2], "damaged JPEG of .* bytes"),
-        (WHOLE[: len(WHOLE) // 2] + b"\xff\xd9", "damaged JPEG of .* bytes"),
-        (SMALL["png"][:-40], "damaged PNG|truncated"),
-        (SMALL["progressive"][:-60], "damaged JPEG"),
-        (SMALL["webp"][:-60], "damaged|no image format"),
-        (SMALL["tiff"][:-200], "damaged"),
-    ],
-)
+NO_PICTURE = {
+    "empty": (b"", "the file is empty"),
+    "one byte": (b"\xff", "no image format"),
+    "two bytes": (b"\xff\xd8", "no image format|damaged"),
+    "three bytes": (b"\xff\xd8\xff", "no image format|damaged"),
+    "a page": (b"<html>404</html>", "no image format .* begins with b'<html>40'"),
+    "noise": (np.random.default_rng(0).bytes(4096), "no image format"),
+    "header": (WHOLE[:20], "no image format|damaged"),
+    "no end marker": (WHOLE[:-2], "damaged JPEG .*[Pp]remature end"),
+    "half": (WHOLE[: len(WHOLE) // 2], "damaged JPEG of .* bytes"),
+    "half with end": (WHOLE[: len(WHOLE) // 2] + b"\xff\xd9", "damaged JPEG of .* bytes"),
+    "half a png": (SMALL["png"][:-40], "damaged PNG|truncated"),
+    "progressive": (SMALL["progressive"][:-60], "damaged JPEG"),
+    "webp": (SMALL["webp"][:-60], "damaged|no image format"),
+    "tiff": (SMALL["tiff"][:-200], "damaged"),
+}
+
+
+@pytest.mark.parametrize(("data", "reason"), NO_PICTURE.values(), ids=NO_PICTURE)
 def test_what_is_no_whole_picture_is_bad_with_its_reason(data, reason):
     with pytest.raises(BadSample, match=reason):
         picture(data)
@@ -80,7 +80,7 @@ def test_bytes_after_the_end_and_padding_before_it_lose_nothing():
     assert np.array_equal(picture(WHOLE[:-2] + b"\0\0\0\0" + WHOLE[-2:]), whole)
 
 
-@pytest.mark.parametrize("marker", [b"\xff\xc4", b"\xff\xda", b"\xff\xdb"])
+@pytest.mark.parametrize("marker", [b"\xff\xc4", b"\xff\xda", b"\xff\xdb"], ids=["DHT", "SOS", "DQT"])
 def test_rubbish_between_two_segments_is_a_picture_or_a_reason(marker):
     at = WHOLE.index(marker)
     result = outcome(WHOLE[:at] + b"junk" + WHOLE[at:])

@@ -115,7 +115,7 @@ def test_at_the_end_of_an_epoch_nothing_of_it_is_left(source, expected):
     """A run that was stopped right after its last batch goes on with the next epoch."""
     loader = make(source)
     loader.load_state_dict({"seed": 42, "epoch": 0, "samples_seen": expected[0][-1][1]})
-    assert len(loader) == 0
+    assert len(loader) == len(expected[1])
     assert passes(loader, 1) == [expected[1]]
 
 
@@ -133,11 +133,12 @@ def test_a_for_that_is_left_early_goes_on_where_it_was_left(source, expected, co
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_consumer_that_counts_its_batches_meets_no_surprise(source, expected, count):
-    """It never asks for one more than there are, so the pass has no end that the loader sees."""
+    """It never asks for one more than there are, so it never comes to the end of a `for`."""
     loader, found = make(source, count), []
     for _ in range(2):
+        left = len(loader)
         iterator = iter(loader)
-        found.append([digest(next(iterator)) for _ in range(len(loader))])
+        found.append([digest(next(iterator)) for _ in range(left)])
         assert len(workers()) == count
     loader.close()
     assert found == expected
@@ -148,8 +149,8 @@ def test_two_iterators_at_once_never_mix_their_batches(source, expected, count):
     loader = make(source, count)
     first = iter(loader)
     begun = [digest(next(first)) for _ in range(2)]
-    second = iter(loader)  # begins where the loader stands
-    both = [(digest(next(first)), digest(next(second))) for _ in range(2)]
+    second = iter(loader)  # begins, at its first batch, where the loader stands
+    both = [(digest(next(second)), digest(next(first))) for _ in range(2)]
     first.close()
     second.close()
     loader.close()
@@ -170,18 +171,24 @@ def test_a_batch_that_is_kept_is_never_written_again(source, count):
 @pytest.mark.parametrize("count", [0, 1])
 def test_the_order_ends_with_the_last_epoch(source, count):
     loader = make(source, count, epochs=2)
-    assert [len(list(loader)) for _ in range(3)] == [len(loader), len(loader), 0]
+    total = len(loader)
+    assert [len(list(loader)) for _ in range(3)] == [total, total, 0]
     loader.close()
 
 
-def test_len_is_what_is_left_of_the_epoch(source):
-    loader, seen = make(source), 0
-    total = len(loader)
-    for batch in loader:
-        seen += 1
-        assert len(loader) == total - seen
-        assert len(batch.labels) <= CONFIG.batch_size
-    assert seen == total == len(loader)
+def test_len_is_what_the_next_for_gives(source):
+    """What a progress bar asks for before each pass."""
+    loader = make(source, epochs=3)
+    iterator = iter(loader)
+    next(iterator)
+    next(iterator)
+    iterator.close()
+    lengths = []
+    for _ in range(3):
+        lengths.append(len(loader))
+        assert len(list(loader)) == lengths[-1]
+    assert lengths == [lengths[1] - 2, lengths[1], lengths[1]]
+    assert len(loader) == 0  # past the last epoch
 
 
 def test_workers_live_from_start_to_close(source):

@@ -55,6 +55,7 @@ def out_of_memory(index):
         (die, r"a loader worker \(process \d+\) was killed by signal Killed; most often memory ran out"),
         (leave, r"a loader worker \(process \d+\) exited unexpectedly; run with data\.workers=0"),
     ],
+    ids=["killed", "exited"],
 )
 def test_a_worker_that_dies_is_named_with_what_to_do(deed, message):
     loader = make(Breaking(30, 7, deed), 2)
@@ -99,6 +100,7 @@ def test_a_worker_that_is_stuck_ends_the_run_and_is_killed(monkeypatch):
         (wrong_config, ConfigError, "data.colour must be a colour"),
         (out_of_memory, RuntimeError, "no room for record 7"),
     ],
+    ids=["value", "key", "config", "runtime"],
 )
 def test_an_error_of_a_source_keeps_its_type_and_message(deed, kind, message, count):
     loader = make(Breaking(20, 7, deed), count)
@@ -128,15 +130,17 @@ def test_other_errors_are_passed_on_as_they_are():
     [
         (
             "DataLoader worker (pid 123) is killed by signal: Bus error. It is possible that ...",
-            r"process 123\) was killed by signal Bus; .*/dev/shm is full",
+            r"process 123\) was killed by signal Bus error; .*/dev/shm is full",
         ),
         (
             "DataLoader worker (pid 9) is killed by signal: Segmentation fault. ",
-            r"process 9\) was killed by signal Segmentation; run with data.workers=0",
+            r"process 9\) was killed by signal Segmentation fault; run with data.workers=0",
         ),
-        ("DataLoader worker (pid(s) 7, 8) exited unexpectedly", r"process 7, 8\) exited unexpectedly"),
+        ("DataLoader worker (pid(s) 7, 8) exited unexpectedly", r"process 7, 8\) exited unexp"),
+        ("DataLoader worker (pid 7) exited unexpectedly with exit code 3. Details", r"process 7\)"),
         ("DataLoader timed out after 300 seconds", "no batch came for 300 s"),
     ],
+    ids=["bus", "segmentation", "several", "exited", "silent"],
 )
 def test_what_torch_says_of_a_death_is_put_in_plain_words(text, message):
     with pytest.raises(DataError, match=message):
@@ -219,7 +223,7 @@ def test_when_the_program_is_killed_its_workers_end_too(tmp_path, tree, method):
         finish(process, pids)
 
 
-@pytest.mark.parametrize("then", ["sys.exit(5)", "sys.last_value = iterator; 1 / 0"])
+@pytest.mark.parametrize("then", ["sys.exit(5)", "sys.last_value = iterator; 1 / 0"], ids=["exit", "error"])
 def test_a_program_that_ends_in_the_middle_of_an_epoch_does_not_hang(tmp_path, tree, then):
     """Its workers ignore SIGTERM, with which multiprocessing would end them."""
     process, pids = start(tmp_path, tree, "fork", then)
