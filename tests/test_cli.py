@@ -1,4 +1,4 @@
-"""What a person meets on the command line: each mistake one message, exit code 2, never a traceback."""
+"""The command line: each mistake one message and exit code 2, never a traceback."""
 
 import errno
 import json
@@ -41,7 +41,9 @@ def refused(*words):
 
 
 def test_unknown_key(data, tmp_path):
-    assert "data.batchsize" in refused("fit", "--data.batchsize", "8")
+    message = refused("fit", "--data.batchsize", "8")
+    assert "--data.batchsize" in message
+    assert "did you mean --data.batch_size?" in message
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("data:\n  batch_size: 8\n  colour: red\n")
     assert "colour" in refused("fit", "--config", recipe)

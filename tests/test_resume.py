@@ -1,4 +1,4 @@
-"""Stopped and resumed equals never stopped; a resume that would compute something else is refused."""
+"""Stopped and resumed equals never stopped; a resume that would change the result is refused."""
 
 import json
 
@@ -37,13 +37,12 @@ def test_stopped_and_resumed_is_bit_equal(tmp_path, data, whole, steps, workers)
     )
     assert_same_weights(folder, whole)
     keys = ("epoch", "step", "train_loss", "train_top1", "val_loss", "val_top1", "val_samples")
-    assert [[row[key] for key in keys] for row in rows(folder)] == [
-        [row[key] for key in keys] for row in rows(whole)
-    ]
+    scores = [[row[key] for key in keys] for row in rows(whole)]
+    assert [[row[key] for key in keys] for row in rows(folder)] == scores
 
 
 def test_with_dropout_and_accumulation(tmp_path, data):
-    # dropout draws from torch's generator: its state must come back too; 6 batches in windows of 4 and 2
+    # dropout draws from torch's generator: its state must come back; windows of 4 and 2 batches
     options = {
         "model__name": "squeezenet1_1",
         "optim__accumulate": 4,

@@ -5,8 +5,10 @@ saving.
 """
 
 import argparse
+import difflib
 import json
 import os
+import re
 import signal
 import sys
 from typing import List, Optional, Sequence
@@ -15,7 +17,7 @@ import jsonargparse
 import yaml
 
 from train import __version__, machine
-from train.config import Config
+from train.config import Config, flatten
 from train.errors import ConfigError, Interrupted, TrainError
 
 DESCRIPTION = """Train an image classifier whose accelerator never waits for data, and say so with
@@ -83,7 +85,7 @@ def _run(asked: List[str]) -> int:
     try:
         options = parser.parse_args(arguments)
     except argparse.ArgumentError as error:
-        raise ConfigError(f"{error}\nsee: train {asked[0]} --help") from None
+        raise ConfigError(_in_plain_words(str(error))) from None
     if options.subcommand == "info":
         return _info(options.info.json)
     # It imports torch: late, so that --help and errors in settings come at once.
@@ -140,6 +142,16 @@ def _check_recipes(arguments: List[str]) -> None:
                 f"--config: {path!r} holds no settings; expected sections data, model, optim, run "
                 "(train fit --print_config shows them)"
             )
+
+
+def _in_plain_words(message: str) -> str:
+    """The parser's message without Python's type syntax, and the key that was probably meant."""
+    message = re.sub(r"<class '([\w.]+)'>", r"\1", message).replace("typing.", "")
+    keys = list(flatten(Config()))
+    for word in re.findall(r"(?:--|')(\w+\.\w+)", message):
+        near = [] if word in keys else difflib.get_close_matches(word, keys, n=1)
+        message += "".join(f"\ndid you mean --{key}?" for key in near)
+    return f"{message}\nsee: python -m train fit --help"
 
 
 def _info(as_json: bool) -> int:

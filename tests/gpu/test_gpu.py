@@ -1,4 +1,4 @@
-"""What only a GPU can show. `make test-gpu`: under 4 minutes, no network; figures go to one JSON file.
+"""What only a GPU can show. `make test-gpu`: under 4 minutes, no network; one JSON of figures.
 
 The file is `$GPU_REPORT`, by default runs/gpu-report.json; its content is for docs/log.md.
 """

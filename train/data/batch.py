@@ -186,9 +186,9 @@ class Batches(Dataset):
 def resize(pixels: np.ndarray, out: torch.Tensor) -> None:
     """Scale a window into its place in the batch.
 
-    Antialiased triangle filter with torchvision's semantics (the window is cut first), within one
-    level of Pillow's BILINEAR. PyTorch's uint8 kernel takes about a third of Pillow's time
-    (docs/log.md).
+    Antialiased triangle filter with torchvision's semantics (the window is cut first), within two
+    levels of Pillow's BILINEAR. PyTorch's uint8 kernel takes about a third of Pillow's time
+    (benchmarks/resize.py, docs/log.md).
 
     Args:
         pixels: uint8 (h, w, 3); views are welcome.
