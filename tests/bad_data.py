@@ -1,8 +1,8 @@
 """Makes an image folder of files that people really have, good and bad, and a manifest of them.
 
-`write(folder)` makes `files/<class>/...`, `trees/...` and `manifest.json`. An entry of the manifest says
-where a file is, what should happen (`action`: load, convert or skip; `also_ok`), at which stage, why,
-and what a loaded picture must look like (`expect`: size, mean or corner, tolerance).
+`write(folder)` makes `files/<class>/...`, `trees/...` and `manifest.json`. An entry of the manifest
+says where a file is, what should happen (`action`: load, convert or skip; `also_ok`), at which
+stage, why, and what a loaded picture must look like (`expect`: size, mean or corner, tolerance).
 """
 
 import json
@@ -12,8 +12,8 @@ import zlib
 
 import numpy as np
 import pictures
-from PIL import Image
 from pictures import COLOURS, encode, tinted
+from PIL import Image
 
 SIZE = [64, 48]
 
@@ -37,9 +37,7 @@ def write(folder):
         json.dump(manifest, file, indent=1)
 
 
-def _put(
-    folder, entries, label, name, data, action, reason=None, stage="decode", expect=None
-):
+def _put(folder, entries, label, name, data, action, reason=None, stage="decode", expect=None):
     raw = name if isinstance(name, bytes) else os.fsencode(name)
     path = os.path.join(b"files", os.fsencode(label), raw)
     if data is not None:
@@ -104,10 +102,24 @@ def _modes():
     plain = plain[:at] + plain[at + 16 :]  # without Adobe's marker its inks are as they stand
     for name, data in (("cmyk_adobe.jpg", adobe), ("cmyk_no_adobe.jpg", plain)):
         yield "bird", name, data, "convert", "cmyk", "decode", _mean("bird", 12)
-    yield "bird", "bilevel.png", encode(Image.fromarray(pixels).convert("1"), "PNG"), "convert", "bilevel"
+    yield (
+        "bird",
+        "bilevel.png",
+        encode(Image.fromarray(pixels).convert("1"), "PNG"),
+        "convert",
+        "bilevel",
+    )
     ramp = [(np.arange(256) * 257).astype(">u2").tobytes()] * 4
     grey = {"mean": [127.5] * 3, "size": [256, 4], "tol": 1}
-    yield "bird", "ramp16.png", pictures.png(256, 4, ramp, 0, 16), "convert", "depth16", "decode", grey
+    yield (
+        "bird",
+        "ramp16.png",
+        pictures.png(256, 4, ramp, 0, 16),
+        "convert",
+        "depth16",
+        "decode",
+        grey,
+    )
     noise = np.random.default_rng(2).integers(0, 255, (48, 64, 4)).astype(np.uint8)
     noise[:, :, 3] = 0
     white = {"mean": [255] * 3, "size": SIZE, "tol": 0}
@@ -162,7 +174,10 @@ def _left_out():
 
 def _links(folder, entries):
     base = os.path.join(folder, "files", "bird")
-    for name, target in (("link_broken.jpg", "../../gone/x.jpg"), ("link_self.jpg", "link_self.jpg")):
+    for name, target in (
+        ("link_broken.jpg", "../../gone/x.jpg"),
+        ("link_self.jpg", "link_self.jpg"),
+    ):
         os.symlink(target, os.path.join(base, name))
         _put(folder, entries, "bird", name, None, "skip", "broken_symlink", "scan")
     os.mkdir(os.path.join(base, "directory.jpg"))
@@ -175,7 +190,13 @@ def _trees(root):
     """Folders whose shape is the case; an empty file list makes an empty class."""
     shapes = {
         "empty_class": ["train/cat/a", "train/dog/", "val/cat/b"],
-        "val_missing_class": ["train/bird/a", "train/cat/a", "train/dog/a", "val/cat/b", "val/dog/b"],
+        "val_missing_class": [
+            "train/bird/a",
+            "train/cat/a",
+            "train/dog/a",
+            "val/cat/b",
+            "val/dog/b",
+        ],
         "val_extra_class": ["train/cat/a", "train/dog/a", "val/bird/b", "val/cat/b"],
         "numeric_classes": [f"train/{number}/a" for number in (0, 1, 10, 2)],
         "nested_class": ["train/cat/a", "train/cat/more/b", "train/cat/more/deep/c", "train/dog/a"],

@@ -17,15 +17,16 @@ DEADLINE_S = 120
 
 @pytest.fixture
 def deadline():
-    """End a test that waits for something that never comes; forked children don't inherit the alarm."""
+    """End a test that waits for what never comes; forked children inherit no alarm."""
 
     def ring(signum, frame):
         raise TimeoutError(f"the test waited for more than {DEADLINE_S} s")
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(DEADLINE_S)
+    # Again and again: what is cleaned up after the first one may wait as well.
+    signal.setitimer(signal.ITIMER_REAL, DEADLINE_S, 5)
     yield
-    signal.alarm(0)
+    signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
 
 
@@ -46,7 +47,7 @@ def photos(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def bad_data(tmp_path_factory):
-    """A folder with manifest.json, files/ and trees/: the archive $BAD_DATA, else generated ones."""
+    """A folder with manifest.json, files/ and trees/: from the archive $BAD_DATA, or generated."""
     folder = tmp_path_factory.mktemp("bad_data")
     archive = os.environ.get("BAD_DATA")
     if archive and os.path.isfile(archive):

@@ -1,4 +1,4 @@
-"""Small pictures for the tests: smooth scenes, files of many kinds, and image folders made of them."""
+"""Small pictures for the tests: smooth scenes, files of many kinds, and folders of them."""
 
 import io
 import struct
@@ -30,7 +30,7 @@ def tinted(colour, width=64, height=48, seed=0):
 
 
 def marked(width=64, height=40):
-    """Red top left, green top right, blue bottom left, on grey: tells all eight orientations apart."""
+    """Red top left, green top right, blue bottom left: tells all eight orientations apart."""
     pixels = np.full((height, width, 3), 90, dtype=np.uint8)
     side = 16
     pixels[:side, :side] = (255, 0, 0)
@@ -82,7 +82,12 @@ def png(width, height, rows, colour=0, bits=8, chunks=()):
 
 def png_chunk(kind, content):
     """One chunk with its right checksum."""
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    return (
+        struct.pack(">I", len(content))
+        + kind
+        + content
+        + struct.pack(">I", zlib.crc32(kind + content))
+    )
 
 
 def kinds_of_jpeg(seed=0):

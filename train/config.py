@@ -134,7 +134,8 @@ class OptimConfig:
         _check(self.epochs >= 1, "optim.epochs", ">= 1", self.epochs)
         if self.lr != "auto":
             _check(self.lr > 0 and math.isfinite(self.lr), "optim.lr", "'auto' or > 0", self.lr)
-        _check(self.weight_decay >= 0, "optim.weight_decay", ">= 0", self.weight_decay)
+        decay = self.weight_decay
+        _check(0 <= decay < math.inf, "optim.weight_decay", ">= 0", decay)
         _check(self.warmup_epochs >= 0, "optim.warmup_epochs", ">= 0", self.warmup_epochs)
         _check(
             0 <= self.label_smoothing < 1,

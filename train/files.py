@@ -45,6 +45,7 @@ def write_whole(path: Path, content: Union[bytes, memoryview], also: Optional[Pa
 def _set_link(source: Path, target: Path, content: Union[bytes, memoryview]) -> None:
     """Give `source` a second name; a copy where the file system has no hard links."""
     link = source.with_suffix(".link")
+    link.unlink(missing_ok=True)  # of a killed process with our number, as in containers
     try:
         os.link(source, link)
     except OSError as error:

@@ -20,7 +20,9 @@ def settings(workers, method="fork", prefetch=2):
 
 
 def make(source, workers=0, method="fork", config=CONFIG, train=True, seed=42, **options):
-    return build_loader(source, config, settings(workers, method), train=train, seed=seed, **options)
+    return build_loader(
+        source, config, settings(workers, method), train=train, seed=seed, **options
+    )
 
 
 def digest(batch):

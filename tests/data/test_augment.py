@@ -1,4 +1,4 @@
-"""Crops and flips: inside the picture, well spread, and a function of (seed, epoch, index) alone."""
+"""Crops and flips: inside the picture, well spread, a function of (seed, epoch, index) alone."""
 
 import numpy as np
 import pytest
@@ -124,4 +124,3 @@ def test_flips_come_as_often_as_asked():
         share = np.mean([train_flip(row, probability) for row in draws])
         assert abs(share - probability) < 0.03
         assert probability not in (0.0, 1.0) or share == probability
-

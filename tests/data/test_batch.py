@@ -146,7 +146,9 @@ def test_in_training_a_bad_sample_gets_a_substitute_that_never_changes():
 def test_a_substitute_carries_its_own_label():
     """A picture of a cat under the label of a dog would teach something false."""
     colours = [(200, 0, 0), (0, 200, 0), (0, 0, 200)]
-    items = [pictures.encode(np.full((9, 9, 3), colours[i % 3], np.uint8), "PNG") for i in range(30)]
+    items = [
+        pictures.encode(np.full((9, 9, 3), colours[i % 3], np.uint8), "PNG") for i in range(30)
+    ]
     items[4] = b"?"
     dataset = Batches(Memory(items), RECIPE)
     found = set()

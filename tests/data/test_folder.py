@@ -1,4 +1,4 @@
-"""Image folders: what is listed, in which order, under which number, and what is left out and why."""
+"""Image folders: what is listed, in which order, under which number; what is left out and why."""
 
 import os
 import pickle
@@ -38,7 +38,17 @@ def test_a_record_is_the_file_its_label_and_its_path(tmp_path):
 
 
 def test_names_are_in_the_order_of_their_bytes(tmp_path):
-    fill(tmp_path, "k/b.jpg", "k/B.jpg", "k/10.jpg", "k/2.jpg", "k/\xe9.jpg", "K/a.jpg", "10/a.jpg", "2/a.jpg")
+    fill(
+        tmp_path,
+        "k/b.jpg",
+        "k/B.jpg",
+        "k/10.jpg",
+        "k/2.jpg",
+        "k/\xe9.jpg",
+        "K/a.jpg",
+        "10/a.jpg",
+        "2/a.jpg",
+    )
     keys, found, _ = scan(tmp_path)
     assert found.classes == ("10", "2", "K", "k")
     assert keys[3:] == ["k/10.jpg", "k/2.jpg", "k/B.jpg", "k/b.jpg", "k/\xe9.jpg"]
@@ -56,7 +66,13 @@ def test_names_that_are_not_utf8_keep_their_bytes(tmp_path):
 
 def test_what_is_left_out_has_its_reason(tmp_path):
     fill(tmp_path, "cat/a.jpg", "cat/.b.jpg", "cat/c.txt", "cat/noend", "top.jpg", "notes.txt")
-    fill(tmp_path, ".hidden/a.jpg", "__MACOSX/a.jpg", "cat/@eaDir/a.jpg", "cat/.ipynb_checkpoints/a.jpg")
+    fill(
+        tmp_path,
+        ".hidden/a.jpg",
+        "__MACOSX/a.jpg",
+        "cat/@eaDir/a.jpg",
+        "cat/.ipynb_checkpoints/a.jpg",
+    )
     (tmp_path / "cat" / "gone.jpg").symlink_to("nowhere.jpg")
     (tmp_path / "cat" / "self.jpg").symlink_to("self.jpg")
     (tmp_path / "nothing").symlink_to("nowhere")
@@ -113,7 +129,9 @@ def test_what_was_left_out_is_told_in_a_line_a_reason(tmp_path):
 
 def test_a_file_that_may_not_be_read_is_named_before_training(tmp_path, monkeypatch):
     fill(tmp_path, "cat/a.jpg", "cat/b.jpg")
-    monkeypatch.setattr(folder_source.os, "access", lambda path, mode: not str(path).endswith("b.jpg"))
+    monkeypatch.setattr(
+        folder_source.os, "access", lambda path, mode: not str(path).endswith("b.jpg")
+    )
     with pytest.raises(DataError, match=r"cannot read .*cat/b\.jpg.*permission denied.*chmod"):
         scan(tmp_path)
 
@@ -125,15 +143,15 @@ def test_a_folder_that_may_not_be_listed_is_named(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied", path)
 
     monkeypatch.setattr(folder_source.os, "scandir", refuse)
-    with pytest.raises(DataError, match="cannot list .*: permission denied for user"):
+    with pytest.raises(DataError, match=r"cannot list .*: permission denied for user"):
         list_classes(str(tmp_path))
 
 
 def test_a_missing_folder_and_a_file_in_its_place_are_named(tmp_path):
-    with pytest.raises(DataError, match="no such folder: .*gone.*; check data.path"):
+    with pytest.raises(DataError, match=r"no such folder: .*gone.*; check data.path"):
         list_classes(str(tmp_path / "gone"))
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="is a file, expected a folder with one folder per class"):
+    with pytest.raises(DataError, match=r"is a file, expected a folder with one folder per class"):
         list_classes(str(tmp_path / "file"))
 
 
@@ -169,10 +187,10 @@ def test_a_file_that_vanished_or_became_huge_is_an_error_of_the_system(tmp_path,
     fill(tmp_path, "a/1.jpg", "a/2.jpg")
     source = scan(tmp_path)[1].source
     (tmp_path / "a" / "1.jpg").unlink()
-    with pytest.raises(OSError, match="No such file"):
+    with pytest.raises(OSError, match=r"No such file"):
         source[0]
     monkeypatch.setattr(folder_source, "MAX_FILE_BYTES", 3)
-    with pytest.raises(OSError, match="more than the"):
+    with pytest.raises(OSError, match=r"more than the"):
         source[1]
 
 

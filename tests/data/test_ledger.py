@@ -1,4 +1,4 @@
-"""The ledger of bad samples: once each, counted, kept over a resume, and a budget that ends a run."""
+"""The ledger of bad samples: once each, kept over a resume, and a budget that ends a run."""
 
 import json
 
@@ -67,7 +67,9 @@ def test_past_the_budget_the_message_has_the_first_ten_and_the_file(tmp_path):
     with pytest.raises(DataError) as stop:
         ledger.add("train", [bad(i, f"reason {i}") for i in range(13)])
     message = str(stop.value)
-    assert message.startswith("13 of 2000 samples are bad, more than the 10 that data.bad_budget=0.005")
+    assert message.startswith(
+        "13 of 2000 samples are bad, more than the 10 that data.bad_budget=0.005"
+    )
     assert "mend or remove them, or raise the budget" in message
     assert "\n  'train:cat/0.jpg': reason 0\n" in message
     assert "reason 9" in message

@@ -224,7 +224,8 @@ def _seeded(seed: int, request: BatchRequest) -> Iterator[None]:
     saved = random.getstate(), np.random.get_state(), torch.get_rng_state()
     random.seed(number)
     np.random.seed(number)
-    torch.manual_seed(number)
+    # The CPU's alone: torch.manual_seed would seed the GPUs too, and they could not be put back.
+    torch.default_generator.manual_seed(number)
     try:
         yield
     finally:

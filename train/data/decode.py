@@ -20,6 +20,9 @@ from train.data.augment import Box
 
 Image.MAX_IMAGE_PIXELS = None  # our own limit, data.max_pixels, is checked from the header instead
 
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "DIB", "GIF", "TIFF", "PPM", "JPEG2000")
+"""What Pillow may open. Its plugin for EPS, for one, would start a program (Ghostscript)."""
+
 BACKGROUND = 255
 """Level of the background that transparent images are laid on: white."""
 
@@ -61,12 +64,7 @@ def probe(data: bytes, max_pixels: int) -> Header:
     if header is None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            image = _open(data)
-            width, height = image.size
-            orientation = _pillow_orientation(image)
-        header = Header("pillow", width, height, orientation, True)
-        if orientation >= 5:
-            header = header._replace(width=height, height=width)
+            header = _probe_pillow(_open(data))
     if header.width * header.height > max_pixels:
         raise BadSample(
             f"{header.width} x {header.height} pixels are more than "
@@ -155,8 +153,10 @@ def _exif_orientation(tiff: bytes) -> int:
         (count,) = struct.unpack(order + "H", tiff[start : start + 2])
         for entry in range(start + 2, start + 2 + 12 * min(count, 512), 12):
             tag, kind = struct.unpack(order + "HH", tiff[entry : entry + 4])
-            if tag == 0x0112 and kind == 3:
-                (value,) = struct.unpack(order + "H", tiff[entry + 8 : entry + 10])
+            if tag == 0x0112 and kind in (3, 4):  # SHORT; some writers say LONG
+                width = 2 if kind == 3 else 4
+                format_ = order + ("H" if kind == 3 else "I")
+                (value,) = struct.unpack(format_, tiff[entry + 8 : entry + 8 + width])
                 return value if 1 <= value <= 8 else 1
     except (KeyError, struct.error):
         pass
@@ -168,29 +168,42 @@ def _decode_jpeg(data: bytes) -> np.ndarray:
         return simplejpeg.decode_jpeg(data, colorspace="RGB", strict=True)
     except ValueError as error:
         reason = str(error)
-    if re.search("extraneous bytes", reason):
-        # Bytes between two markers: the picture is whole, libjpeg only mentions them.
-        return simplejpeg.decode_jpeg(data, colorspace="RGB", strict=False)
+    if re.search("extraneous bytes before marker 0x(?!d[0-7])", reason):
+        # Bytes between two segments or before the end: the picture is whole, libjpeg only mentions
+        # them. Before a restart marker (d0 to d7) they mean that the scan is damaged.
+        try:
+            return simplejpeg.decode_jpeg(data, colorspace="RGB", strict=False)
+        except ValueError as error:
+            reason = str(error)
     raise BadSample(f"damaged JPEG of {len(data)} bytes: {reason}")
 
 
 def _open(data: bytes) -> Image.Image:
     try:
-        return Image.open(io.BytesIO(data))
+        return Image.open(io.BytesIO(data), formats=FORMATS)
     except UnidentifiedImageError:
         raise BadSample(
-            f"no image format that Pillow knows ({len(data)} bytes, begins with {data[:8]!r})"
+            f"no image format of {', '.join(FORMATS)} ({len(data)} bytes, begins with {data[:8]!r})"
         ) from None
     except Exception as error:  # Pillow's plugins raise whatever a damaged header makes them raise
         raise BadSample(f"damaged header: {type(error).__name__}: {error}") from None
 
 
-def _pillow_orientation(image: Image.Image) -> int:
-    try:
-        value = image.getexif().get(0x0112, 1)
-        return value if isinstance(value, int) and 1 <= value <= 8 else 1
-    except Exception:  # any type of damage in metadata; the picture itself may be whole
-        return 1
+def _probe_pillow(image: Image.Image) -> Header:
+    """Size and orientation from what `open` has read; `getexif` would decode a PNG's pixels."""
+    width, height = image.size
+    if image.format == "TIFF":
+        # Pillow turns TIFF upright itself when it loads; only its newer versions say so in `size`.
+        tags = image.tag_v2  # type: ignore[attr-defined]
+        width, height = int(tags[256]), int(tags[257])
+        turned = tags.get(274, 1) in (5, 6, 7, 8)
+        return Header("pillow", *((height, width) if turned else (width, height)), 1, True)
+    exif = image.info.get("exif", b"")
+    start = 6 if exif[:6] == b"Exif\0\0" else 0
+    orientation = _exif_orientation(exif[start:])
+    if orientation >= 5:
+        width, height = height, width
+    return Header("pillow", width, height, orientation, True)
 
 
 def _decode_pillow(data: bytes, header: Header) -> np.ndarray:

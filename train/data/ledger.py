@@ -6,8 +6,9 @@ left out of the counts (evaluation). Past the budget the run stops with the list
 
 import json
 import math
+import os
 from pathlib import Path
-from typing import Dict, Iterable, Optional
+from typing import Any, Dict, Iterable, Optional
 
 from train.data.batch import Bad
 from train.errors import DataError
@@ -28,13 +29,14 @@ class Ledger:
         self.rank = rank
         self.num_samples = num_samples
         self.budget = budget
-        self.allowed = math.ceil(budget * num_samples)
+        # 0.07 * 100 is 7.000000000000001 in binary: without rounding one more would be allowed.
+        self.allowed = math.ceil(round(budget * num_samples, 6))
         self.entries: Dict[str, str] = {}
         if path is not None and path.exists():  # a resumed run goes on with what it knew
-            for line in path.read_text("utf-8").splitlines():
+            for line in path.read_text("utf-8", errors="replace").splitlines():
                 try:
                     entry = json.loads(line)
-                    self.entries[entry["key"]] = entry["reason"]
+                    self.entries[str(entry["key"])] = str(entry["reason"])
                 except (ValueError, KeyError, TypeError):
                     continue  # a line torn by a crash: its sample is met again and written again
 
@@ -63,13 +65,19 @@ class Ledger:
                 continue
             self.entries[key] = item.reason
             new += 1
-            if self.path is not None:
-                entry = {"key": key, "index": item.sample, "reason": item.reason, "rank": self.rank}
-                with open(self.path, "a", encoding="utf-8") as file:
-                    file.write(json.dumps(entry) + "\n")
+            self._append(
+                {"key": key, "index": item.sample, "reason": item.reason, "rank": self.rank}
+            )
         if new and len(self.entries) > self.allowed:
             raise DataError(self._over_budget())
         return new
+
+    def _append(self, entry: Dict[str, Any]) -> None:
+        if self.path is None:
+            return
+        with open(self.path, "ab+") as file:
+            torn = file.tell() > 0 and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n"
+            file.write((b"\n" if torn else b"") + json.dumps(entry).encode() + b"\n")
 
     def _over_budget(self) -> str:
         first = list(self.entries.items())[:10]

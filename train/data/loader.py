@@ -7,11 +7,13 @@ restarted.
 
 import atexit
 import multiprocessing.util  # noqa: F401  see _shut_down_all
+import threading
 import weakref
 from typing import Any, Dict, Iterator, Optional, Tuple
 
 import torch
 from torch.utils.data import DataLoader
+from torch.utils.data._utils import signal_handling
 
 from train.data.batch import Batch, Batches, Failure, identity
 from train.data.sampler import BatchRequest, Sampler
@@ -65,8 +67,11 @@ class Loader:
         self._idle: Optional[Tuple[Tuple[int, int], Iterator[Any]]] = None
 
     def __len__(self) -> int:
-        """Batches left in the current epoch, on this rank."""
-        return len(self.sampler.global_batch_sizes(self.samples_seen))
+        """Batches that the next `for` gives, on this rank."""
+        epoch, samples_seen = self._position()
+        if self.epochs is not None and epoch >= self.epochs:
+            return 0
+        return len(self.sampler.global_batch_sizes(samples_seen))
 
     def state_dict(self) -> Dict[str, int]:
         """Where the loader stands: `{seed, epoch, samples_seen}`."""
@@ -93,6 +98,10 @@ class Loader:
         if idle is not None:
             _shut_down(idle[1])
 
+    def __del__(self) -> None:
+        if getattr(self, "_idle", None) is not None:
+            self.close()
+
     def __iter__(self) -> Iterator[Batch]:
         self.epoch, self.samples_seen = epoch, samples_seen = self._position()
         sizes = self.sampler.global_batch_sizes(samples_seen)
@@ -112,9 +121,10 @@ class Loader:
                 left -= 1
                 self.epoch, self.samples_seen = epoch, batch.samples_seen
                 if left == 0:
-                    # Kept before the last batch is handed out: a consumer that counts its batches
-                    # never asks for one more, and the workers are to live on.
-                    self._idle = ((epoch + 1, 0), stream)
+                    # Before the last batch is handed out: a consumer that counts its batches never
+                    # asks for one more, and the workers are to live on.
+                    self.epoch, self.samples_seen = self._position()
+                    self._idle = (self._position(), stream)
                 yield batch
         finally:
             if left > 0:
@@ -139,7 +149,7 @@ class Loader:
         requests = _Requests(self.sampler, *position, self.epochs)
         # torch's stubs want a batch to be a list. Its fetcher takes any object where the data set
         # has __getitems__, and collates whatever that returns.
-        stream = iter(
+        stream: Any = iter(
             DataLoader(
                 self.dataset,
                 batch_sampler=requests,  # type: ignore[arg-type]
@@ -152,17 +162,21 @@ class Loader:
                 **options,
             )
         )
-        for worker in getattr(stream, "_workers", []):
-            # Workers ignore SIGTERM (worker.py), so whoever sends it and waits would wait for ever.
-            worker._popen.terminate = worker._popen.kill
+        # In this process torch only asks this event whether it is set, through a lock that workers
+        # share: one that is killed while it holds it would stop us for ever. Ours has no such lock;
+        # workers never need it, since they are killed (_shut_down).
+        # The one that workers were given stays referenced: without its owner it is gone, and a
+        # worker that is only starting (spawn) could not open it.
+        stream._event_of_workers = getattr(stream, "_workers_done_event", None)
+        stream._workers_done_event = threading.Event()
         _open_streams.add(stream)
         return stream
 
     def _next(self, stream: Iterator[Any]) -> Batch:
         try:
             batch = next(stream)
-        except RuntimeError as error:
-            explained = explain_death(error)
+        except (RuntimeError, EOFError, OSError) as error:
+            explained = explain_death(error, getattr(stream, "_workers", ()))
             if explained is error:
                 raise
             raise explained from error
@@ -171,23 +185,41 @@ class Loader:
         return batch
 
 
-def _shut_down(stream: Iterator[Any]) -> None:
-    """Stop the workers of an abandoned stream and wait for them."""
+def _shut_down(stream: Any) -> None:
+    """End the workers of a stream, at once.
+
+    torch's own way asks each worker through shared locks, and waits for ever when a worker was
+    killed while it held one. Workers own nothing that could be lost, so they are killed.
+    """
     workers = getattr(stream, "_workers", [])
-    if not workers:
+    _open_streams.discard(stream)
+    if not workers or stream._shutdown:
         return
-    stream._shutdown_workers()  # type: ignore[attr-defined]
+    stream._shutdown = True  # so torch's way, at the end of the object's life, does nothing
+    if stream._worker_pids_set:  # else torch would report each of them as a crash
+        signal_handling._remove_worker_pids(id(stream))
+        stream._worker_pids_set = False
+    for worker in workers:
+        worker.kill()
     for worker in workers:
         worker.join()
+    for queue in stream._index_queues:
+        queue.cancel_join_thread()
+        queue.close()
+    if hasattr(stream, "_pin_memory_thread"):
+        stream._pin_memory_thread_done_event.set()
+        stream._worker_result_queue.cancel_join_thread()
+        stream._worker_result_queue.put((None, None))  # wakes the thread
+        stream._pin_memory_thread.join(timeout=10)
 
 
 @atexit.register
 def _shut_down_all() -> None:
-    """Stop the workers of a program that ends in the middle of an epoch.
+    """End the workers of a program that ends in the middle of an epoch.
 
-    multiprocessing's own exit would kill them, and torch would report each as a crash. Exit
-    functions run last in, first out, so multiprocessing.util, which registers its own, is imported
-    above.
+    Workers ignore SIGTERM (worker.py), which is what multiprocessing's own exit sends before it
+    waits for them. Exit functions run last in, first out, so multiprocessing.util, which registers
+    its own, is imported above.
     """
     for stream in list(_open_streams):
         _shut_down(stream)

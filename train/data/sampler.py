@@ -71,6 +71,7 @@ class Sampler:
         self.world_size = world_size
         # With a batch size of 1, single samples are what the user asked for.
         self.min_batch = min(min_batch, batch_size)
+        self._may_be_empty = min_batch == 1
 
     def order(self, epoch: int) -> np.ndarray:
         """The order of one epoch, the same on every rank: int64 (N,), each index exactly once."""
@@ -83,15 +84,16 @@ class Sampler:
     def global_batch_sizes(self, samples_seen: int = 0) -> List[int]:
         """Sizes over all ranks of the batches left in an epoch, from a batch boundary onwards."""
         full = self.batch_size * self.world_size
-        least = self.min_batch * self.world_size
+        # In evaluation a rank may get nothing of the last batch: no sample is left out.
+        least = 1 if self._may_be_empty else self.min_batch * self.world_size
         sizes: List[int] = []
         left = self.num_samples - samples_seen
         while left > 0:
             if left < least:
-                break  # only where full == least, see the class
+                break  # nothing to give, see the class
             size = min(full, left)
-            if 0 < left - size < least < full:
-                size = max(least, left - least)
+            if 0 < left - size < least <= left - least:
+                size = left - least
             sizes.append(size)
             left -= size
         return sizes

@@ -2,10 +2,14 @@
 
 import ctypes
 import gc
+import multiprocessing
 import os
 import re
 import signal
 import sys
+import threading
+from multiprocessing import connection
+from typing import Any, Iterator, Optional, Sequence
 
 import torch
 
@@ -16,6 +20,11 @@ STALL_S = 300
 hang."""
 
 _PR_SET_PDEATHSIG = 1  # Linux, sys/prctl.h
+
+_HINTS = {
+    "Killed": "most often memory ran out: lower data.workers, data.prefetch or data.batch_size",
+    "Bus error": "most often /dev/shm is full: give the container more (docker run --shm-size 8g)",
+}
 
 
 def init_worker(worker_id: int) -> None:
@@ -30,6 +39,10 @@ def init_worker(worker_id: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    parent = multiprocessing.parent_process()
+    if parent is not None and parent.pid != os.getppid():
+        # Under forkserver the kernel's parent is the server, which may outlive the program.
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     # One thread a library: workers x cores threads would only get in each other's way. The
     # variables are for libraries that are loaded later; OpenCV also hangs in a forked child unless
     # its threads are off.
@@ -49,39 +62,64 @@ def init_worker(worker_id: int) -> None:
     gc.freeze()
 
 
-def explain_death(error: RuntimeError) -> Exception:
+def _end_with(parent: Any) -> None:
+    """Wait for the program's end, then end."""
+    parent.join()
+    os._exit(1)
+
+
+def explain_death(error: Exception, workers: Sequence[Any] = ()) -> Exception:
     """Say what a dead or silent worker means; any other error is passed on as it is.
 
     Args:
         error: what torch raised.
+        workers: the processes, to ask which one is dead when the error does not say.
 
     Returns:
-        A DataError with the process, the signal and what to do, or the error itself.
+        A DataError with the process, how it ended and what to do, or the error itself.
     """
-    text = str(error)
+    unclear = isinstance(error, (EOFError, OSError))  # a connection broke; why, the worker knows
+    dead = _first_dead(workers, 2.0 if unclear else 0.0) if workers else None
+    if dead is not None:
+        return _death(
+            str(dead.pid), signal.strsignal(-dead.exitcode) if dead.exitcode < 0 else None
+        )
+    text = " ".join(_chain(error))
     if "timed out after" in text:
         return DataError(
             f"no batch came for {STALL_S} s: a worker is stuck, most often on a disk that no "
             "longer answers; check that the data folder can be read, or see with data.workers=0 "
             "which file it is"
         )
-    killed = re.search(
-        r"worker \(pid\(?s?\)? ?\(?([\d, ]+)\)?\) (is killed by signal: (\w+)|exited unexpectedly)",
-        text,
-    )
-    if killed is None and "exited unexpectedly" not in text and "killed by signal" not in text:
-        return error
-    how = (
-        f"was killed by signal {killed.group(3)}"
-        if killed and killed.group(3)
-        else "exited unexpectedly"
-    )
-    pid = killed.group(1) if killed else "unknown"
-    hint = {
-        "Killed": "most often memory ran out: lower data.workers, data.prefetch or data.batch_size",
-        "Bus": "most often /dev/shm is full: give the container more (docker run --shm-size 8g)",
-    }.get(
-        killed.group(3) if killed and killed.group(3) else "",
-        "run with data.workers=0 to see its error",
-    )
+    killed = re.search(r"worker \(pid (\d+)\) is killed by signal: ([^.]+)", text)
+    if killed:
+        return _death(killed.group(1), killed.group(2))
+    left = re.search(r"worker \(pid(?:\(s\))? ([\d, ]+)\) exited unexpectedly", text)
+    if left:
+        return _death(left.group(1), None)
+    return error
+
+
+def _first_dead(workers: Sequence[Any], wait_s: float) -> Optional[Any]:
+    """The worker that died, if one did; its end may be seen a moment after its last message."""
+    try:
+        ended = connection.wait([worker.sentinel for worker in workers], wait_s)
+        for worker in workers:
+            if worker.sentinel in ended:
+                worker.join()  # its pipes close a moment before it is dead
+    except RuntimeError:
+        pass  # torch's handler of SIGCHLD, which may speak up at any line
+    return next((worker for worker in workers if worker.exitcode not in (None, 0)), None)
+
+
+def _death(pid: str, signal_name: Optional[str]) -> DataError:
+    hint = _HINTS.get(signal_name or "", "run with data.workers=0 to see its error")
+    how = f"was killed by signal {signal_name}" if signal_name else "exited unexpectedly"
     return DataError(f"a loader worker (process {pid}) {how}; {hint}")
+
+
+def _chain(error: Optional[BaseException]) -> Iterator[str]:
+    """The error's text and those of what led to it: torch tells of a signal, then of its effect."""
+    while error is not None:
+        yield str(error)
+        error = error.__cause__ or error.__context__

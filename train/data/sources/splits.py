@@ -94,12 +94,13 @@ def open_splits(
             "(data.val_share)"
         )
         return Splits(train, val, scan.classes, notes, skipped, root)
-    val_scan = scan_folder(val_root, _val_classes(val_root, classes, notes), progress)
+    beside = _check_val_classes(val_root, classes, notes)
+    val_scan = scan_folder(val_root, classes, progress)
     if len(val_scan.source) == 0:
         raise DataError(
             f"{val_root!r} has no images; fill it, or remove it and a share of train is set aside"
         )
-    skipped += [_below(item, val_root, root) for item in val_scan.skipped]
+    skipped += [_below(item, val_root, root) for item in beside + val_scan.skipped]
     return Splits(scan.source, val_scan.source, scan.classes, notes, skipped, root)
 
 
@@ -167,9 +168,9 @@ def _refuse_empty(
     notes.append(f"warning: {text}")
 
 
-def _val_classes(val_root: str, classes: List[str], notes: List[str]) -> List[str]:
-    """The classes of train, in train's order; val's own folders must be among them."""
-    found, _ = list_classes(val_root)
+def _check_val_classes(val_root: str, classes: List[str], notes: List[str]) -> List[Skipped]:
+    """Val's folders must be among the classes of train; gives what lies beside them."""
+    found, skipped = list_classes(val_root)
     unknown = sorted(set(found) - set(classes))
     if unknown:
         raise DataError(
@@ -184,7 +185,7 @@ def _val_classes(val_root: str, classes: List[str], notes: List[str]) -> List[st
             f"{', '.join(map(repr, missing[:10]))}; "
             "class numbers are those of train"
         )
-    return classes
+    return skipped
 
 
 def _below(item: Skipped, folder: str, root: str) -> Skipped:
