@@ -21,7 +21,7 @@ SETTINGS = [
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_top1_is_far_above_chance_with_true_labels_and_at_chance_with_shuffled(tmp_path, shuffled):
     data = tmp_path / "data"
-    make_data_set(data, seed=42, num_train=800, num_val=200, shuffle_labels=shuffled)
+    make_data_set(data, seed=42, num_train=480, num_val=200, shuffle_labels=shuffled)
     words = [f"--data.path={data}", f"--run.folder={tmp_path / 'run'}", *SETTINGS]
     assert main(["fit", *words]) == 0
     rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
