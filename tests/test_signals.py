@@ -36,7 +36,7 @@ def data(tmp_path_factory):
     return make_images(tmp_path_factory.mktemp("images"), train=40)
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_to_the_whole_group_saves_and_resumes(tmp_path, data, signum, code):
     words = arguments(data, tmp_path / "cut", data__workers=2, data__batch_size=4, optim__epochs=3)
     run = start(words)
@@ -56,6 +56,19 @@ def test_a_signal_to_the_whole_group_saves_and_resumes(tmp_path, data, signum, c
     assert fit("fit", f"--run.resume={tmp_path / 'cut'}") == 0
     assert fit(*arguments(data, tmp_path / "whole", data__batch_size=4, optim__epochs=3)) == 0
     assert_same_weights(tmp_path / "cut", tmp_path / "whole")
+
+
+def test_a_closed_pipe_does_not_end_the_run(tmp_path, data):
+    words = arguments(data, tmp_path / "run", data__batch_size=8, optim__epochs=2)
+    run = start(words)
+    run.stdout.close()  # as `train fit | head` does
+    try:
+        assert run.wait(timeout=90) == 0
+    finally:
+        if run.poll() is None:
+            os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
+    assert len((tmp_path / "run/metrics.jsonl").read_text().splitlines()) == 2
 
 
 def test_a_killed_run_leaves_no_worker(tmp_path, data):

@@ -76,6 +76,9 @@ def build_parser() -> jsonargparse.ArgumentParser:
 def _run(asked: List[str]) -> int:
     # Before torch is imported: an OpenMP runtime may change the affinity that this reads.
     cpus = machine.usable_cpus()
+    # Also before torch: its OpenMP threads spin while they wait for each other. Beside any other
+    # busy process (our workers, to begin with) that costs most of the speed (docs/log.md).
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     parser = build_parser()
     if not asked:
         parser.print_help()

@@ -1,9 +1,10 @@
 """What a person sees while a run goes on: lines, and a progress bar where there is a terminal."""
 
+import os
 import sys
 import time
 from types import TracebackType
-from typing import Optional, Type
+from typing import IO, Any, Optional, Type, cast
 
 from rich.console import Console
 from rich.progress import (
@@ -18,7 +19,31 @@ from rich.progress import (
 QUIET_S = 60.0
 """Without a terminal (a log file, Slurm) one line in so many seconds stands for the bar."""
 
-_console = Console(highlight=False, soft_wrap=True)
+
+class _Output:
+    """Standard output that may break (a closed terminal, `| head`): the run goes on unheard."""
+
+    def write(self, text: str) -> int:
+        try:
+            return sys.stdout.write(text)
+        except OSError:
+            self._give_up()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stdout, name)
+
+
+_console = Console(file=cast(IO[str], _Output()), highlight=False, soft_wrap=True)
 
 
 def say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""SIGINT (Ctrl-C) and SIGTERM.
+"""SIGINT (Ctrl-C), SIGTERM and SIGHUP (a closed terminal).
 
 The first asks the run to save at the next step, the second ends it at once.
 """
@@ -8,7 +8,9 @@ import signal
 from types import FrameType
 from typing import Any, Callable, Dict, Optional
 
-CAUGHT = (signal.SIGINT, signal.SIGTERM)
+# SIGHUP: the terminal was closed. One that the program was started to ignore (nohup, a job in the
+# background) stays ignored.
+CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequest:
@@ -31,6 +33,8 @@ class StopRequest:
 
     def __enter__(self) -> "StopRequest":
         for signum in CAUGHT:
+            if signal.getsignal(signum) == signal.SIG_IGN:
+                continue
             self._before[signum] = signal.signal(signum, self._caught)
         return self
 
