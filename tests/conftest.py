@@ -12,7 +12,7 @@ import pictures
 import processes
 import pytest
 
-# Before torch is imported: threads that wait sleep, so that a busy machine is not ten times as slow.
+# Before torch is imported: threads that wait sleep, or a busy machine is ten times as slow.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 DEADLINE_S = 120
