@@ -114,7 +114,7 @@ def test_a_loss_that_is_no_number_ends_the_run():
     sizes = [4, 4]
     batches = make_batches(sizes)
     batches[1].images.fill_(math.nan)
-    with pytest.raises(TrainError, match=r"loss is nan at epoch 0, step 2.*lower optim\.lr"):
+    with pytest.raises(TrainError, match=r"loss is nan at epoch 1, step 2.*lower optim\.lr"):
         run(batches, sizes, accumulate=1)
 
 

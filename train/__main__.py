@@ -34,6 +34,9 @@ numbers.
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Run one command; returns the exit code."""
     asked = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # started with its output closed
+            setattr(sys, stream, open(os.devnull, "w"))  # noqa: SIM115  stays open to the end
     try:
         return _run(asked)
     except TrainError as error:
@@ -45,6 +48,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except BrokenPipeError:  # `train info | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except RecursionError:
+        return _end("error: the settings are nested too deeply", 2)
 
 
 def build_parser() -> jsonargparse.ArgumentParser:
@@ -140,10 +145,17 @@ def _check_recipes(arguments: List[str]) -> None:
             raise ConfigError(f"--config: cannot read {path!r}: {error.strerror}") from None
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise ConfigError(f"--config: {path!r} is no YAML: {error}") from None
-        if not isinstance(content, dict):
+        sections = content.values() if isinstance(content, dict) else [None]
+        if not all(isinstance(section, dict) for section in sections):
             raise ConfigError(
-                f"--config: {path!r} holds no settings; expected sections data, model, optim, run "
-                "(train fit --print_config shows them)"
+                f"--config: {path!r} must hold sections (data, model, optim, run), each with "
+                "settings below it; train fit --print_config shows them"
+            )
+        resume = content.get("run", {}).get("resume")
+        if resume and not any(word.startswith("--run.resume") for word in arguments):
+            raise ConfigError(
+                f"--config: {path!r} sets run.resume; say --run.resume {resume} on the command "
+                "line instead, so that the run's own settings are taken"
             )
 
 
@@ -179,10 +191,12 @@ def _info(as_json: bool) -> int:
 
 
 def _end(message: str, code: int) -> int:
-    encoding = sys.stderr.encoding or "ascii"
-    print(
-        message.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True
-    )
+    try:
+        encoding = sys.stderr.encoding or "ascii"
+        text = message.encode(encoding, "backslashreplace").decode(encoding)
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        pass  # nobody can hear it; the exit code still tells
     return code
 
 

@@ -10,7 +10,7 @@ the types at run time.
 
 import dataclasses
 import math
-from typing import Any, Dict, List, Literal, Optional, Union
+from typing import Any, Dict, List, Literal, Optional, Union, get_args
 
 from train.errors import ConfigError
 
@@ -20,6 +20,13 @@ Auto = Literal["auto"]
 def _check(condition: bool, key: str, expected: str, value: Any) -> None:
     if not condition:
         raise ConfigError(f"{key} must be {expected}, got {value!r}")
+
+
+def _refuse_null(section: str, settings: Any) -> None:
+    """`null` means off, and only some settings can be off."""
+    for field in dataclasses.fields(settings):
+        if getattr(settings, field.name) is None and type(None) not in get_args(field.type):
+            raise ConfigError(f"{section}.{field.name} can't be null; leave it out for its default")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,8 +83,9 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
+        _refuse_null("data", self)
         _check(0 < self.val_share < 1, "data.val_share", "between 0 and 1", self.val_share)
-        _check(self.image_size >= 8, "data.image_size", ">= 8", self.image_size)
+        _check(8 <= self.image_size <= 8192, "data.image_size", "8 to 8192", self.image_size)
         _check(self.batch_size >= 1, "data.batch_size", ">= 1", self.batch_size)
         _check(0 < self.crop_min <= 1, "data.crop_min", "in (0, 1]", self.crop_min)
         _check(0 <= self.flip <= 1, "data.flip", "in [0, 1]", self.flip)
@@ -101,6 +109,10 @@ class ModelConfig:
     """File of weights to start from: a checkpoint of this package, or a state dict. Layers whose
     shape differs (the last one, for another number of classes) start anew and are named. null: from
     scratch."""
+
+    def __post_init__(self) -> None:
+        """Check that nothing is null that can't be."""
+        _refuse_null("model", self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,6 +143,7 @@ class OptimConfig:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
+        _refuse_null("optim", self)
         _check(self.epochs >= 1, "optim.epochs", ">= 1", self.epochs)
         if self.lr != "auto":
             _check(self.lr > 0 and math.isfinite(self.lr), "optim.lr", "'auto' or > 0", self.lr)
@@ -176,6 +189,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
+        _refuse_null("run", self)
         _check(0 <= self.seed < 2**63, "run.seed", "in [0, 2**63)", self.seed)
         if self.checkpoint_minutes is not None:
             _check(

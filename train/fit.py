@@ -1,5 +1,6 @@
 """`train fit`: puts the parts together and runs them, epoch by epoch."""
 
+import re
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
@@ -16,10 +17,10 @@ from train.data.prefetch import DevicePrefetcher
 from train.data.settings import LoaderSettings
 from train.data.sources.splits import Splits
 from train.data.worker import explain_death
-from train.errors import Interrupted
+from train.errors import Interrupted, SetupError
 from train.files import disk_error
 from train.metrics import epoch_line, epoch_row, scalars
-from train.model import build_model, build_optimizer, load_weights
+from train.model import build_model, build_optimizer, check_model, load_weights
 from train.precision import Precision, choose_precision
 from train.prepare import (
     Loaders,
@@ -62,16 +63,30 @@ def fit(config: Config, cpus: machine.Measure[int]) -> RunFolder:
     splits = open_data(config)
     settings = choose_settings(config, device, cpus)
     precision = choose_precision(config.run.precision, device)
-    folder = RunFolder.open(config.run.resume) if config.run.resume else RunFolder.create(config)
     loaders = build_loaders(config, splits, settings)
+    if not config.run.resume:
+        smallest = min(2, *loaders.train.sampler.batch_sizes())
+        size = config.data.image_size
+        check_model(config.model.name, len(splits.classes), size, smallest)
+    folder = RunFolder.open(config.run.resume) if config.run.resume else RunFolder.create(config)
     try:
         return _Run(config, device, splits, settings, precision, folder, loaders, cpus).go()
     except RuntimeError as error:
         # torch reports a worker's death by a signal handler: wherever the loop is just then.
         explained = explain_death(error)
-        if explained is error:
-            raise
-        raise explained from error
+        if explained is not error:
+            raise explained from error
+        if re.search("out of memory|can't allocate memory|Too many open files", str(error)):
+            raise SetupError(
+                f"{str(error).splitlines()[0]}; lower data.batch_size, data.workers or "
+                "data.image_size (open files: ulimit -n)"
+            ) from error
+        raise
+    except OSError as error:
+        where = f" {error.filename!r}" if error.filename else ""
+        raise SetupError(
+            f"the system refused{where}: {error.strerror or error}; what was saved before is intact"
+        ) from error
     finally:
         loaders.train.close()
         loaders.val.close()
@@ -108,7 +123,9 @@ class _Run:
             machine.lock_hash(),
         )
         self.schedule = plan_schedule(config, loaders.train.sampler)
-        self.settings = settings.reasons + explain(config, device, precision, self.schedule, cpus)
+        self.settings = settings.reasons + explain(
+            config, device, precision, self.schedule, cpus, loaders.train.sampler
+        )
         self.warnings = settings.warnings
         self.utilisation = UtilisationMean(machine.GpuUtilisation().read)
         self.saved_at = self.reported_at = time.monotonic()
@@ -148,7 +165,7 @@ class _Run:
             prefetchers = [DevicePrefetcher(loader, self.device) for loader in self.loaders]
             while state.epoch < config.optim.epochs and not self.ended_early:
                 self._epoch(state, prefetchers, board)
-        self._finish(state)
+            self._finish(state)
         return self.folder
 
     def _epoch(self, state: State, prefetchers: List[DevicePrefetcher], board: Any) -> None:
@@ -183,6 +200,7 @@ class _Run:
                 lambda batch: self._note_bad("val", batch),
                 bar,
             )
+        loop.refuse_nan(val.loss, state, "validation")
         row = epoch_row(
             state,
             loop.train_scores(state),

@@ -204,7 +204,8 @@ def _sums(logits: torch.Tensor, labels: torch.Tensor, losses: torch.Tensor) -> t
     """
     counts = labels != NO_LABEL
     best = logits.topk(min(5, logits.shape[1]), dim=1).indices
-    hits = best == labels.unsqueeze(1)
+    # A diverged model's NaNs would all "hit" class 0.
+    hits = (best == labels.unsqueeze(1)) & logits.isfinite().all(dim=1, keepdim=True)
     return torch.stack(
         [
             losses.double().sum(),
@@ -221,7 +222,7 @@ def _scores(sums: torch.Tensor) -> Scores:
     return Scores(loss / count, top1 / count, top5 / count, int(samples))
 
 
-def refuse_nan(loss: float, state: State) -> None:
+def refuse_nan(loss: float, state: State, what: str = "training") -> None:
     """Stop a run whose loss is no longer a number, before such weights are saved.
 
     Raises:
@@ -229,7 +230,6 @@ def refuse_nan(loss: float, state: State) -> None:
     """
     if not math.isfinite(loss):
         raise TrainError(
-            f"the training loss is {loss} at epoch {state.epoch}, step {state.step}: the model "
-            "diverged; lower optim.lr or raise optim.warmup_epochs. "
-            "The last checkpoint was saved while it was a number"
+            f"the {what} loss is {loss} at epoch {state.epoch + 1}, step {state.step}: the model "
+            "diverged; lower optim.lr or raise optim.warmup_epochs. What was saved before is intact"
         )

@@ -39,6 +39,37 @@ def build_model(name: str, num_classes: int) -> nn.Module:
     return torchvision.models.get_model(name, weights=None, num_classes=num_classes, **options)
 
 
+def check_model(name: str, num_classes: int, image_size: int, batch: int) -> None:
+    """Find out before a run begins whether the model takes such batches.
+
+    Args:
+        name: as torchvision.models lists it.
+        num_classes: outputs of the last layer.
+        image_size: side of the images, pixels.
+        batch: images; the smallest batch that training will meet.
+
+    Raises:
+        ConfigError: the model's own reason: a fixed image size, too small an image, one image in
+            a batch normalisation.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # workers are not yet forked: no thread may exist that they would miss
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            model = build_model(name, num_classes).train()
+            model(torch.zeros(batch, 3, image_size, image_size))
+    except ConfigError:
+        raise
+    except (AssertionError, RuntimeError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ConfigError(
+            f"model.name={name} can't be trained on batches of {batch} image(s) of {image_size} x "
+            f"{image_size} pixels: {reason}; change data.image_size, data.batch_size or the model"
+        ) from None
+    finally:
+        torch.set_num_threads(threads)
+
+
 def load_weights(model: nn.Module, path: str) -> List[str]:
     """Start from weights in a file.
 

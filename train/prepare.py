@@ -105,11 +105,16 @@ def build_loaders(config: Config, splits: Splits, settings: LoaderSettings) -> L
     )
 
 
+def images_per_step(config: Config, sampler: Sampler) -> int:
+    """Images of one optimizer step: what was asked for, but never more than there are."""
+    return min(config.data.batch_size * config.optim.accumulate, sampler.samples_per_epoch)
+
+
 def plan_schedule(config: Config, sampler: Sampler) -> Schedule:
     """Steps and learning rate of the whole run."""
     optim = config.optim
     per_epoch = math.ceil(len(sampler.batch_sizes()) / optim.accumulate)
-    images = config.data.batch_size * optim.accumulate
+    images = images_per_step(config, sampler)
     return Schedule(
         total_steps=per_epoch * optim.epochs,
         warmup_steps=round(per_epoch * min(optim.warmup_epochs, optim.epochs)),
@@ -126,9 +131,10 @@ def explain(
     precision: Precision,
     schedule: Schedule,
     cpus: machine.Measure[int],
+    sampler: Sampler,
 ) -> List[Setting]:
     """What was chosen beside the loader's settings, each with its reason."""
-    images = config.data.batch_size * config.optim.accumulate
+    images = images_per_step(config, sampler)
     why_lr = "asked for by optim.lr"
     if config.optim.lr == "auto":
         why_lr = f"0.1 per {IMAGES_PER_LR} images, {images} a step"

@@ -44,21 +44,35 @@ class RunFolder:
         Raises:
             SetupError: it exists already, or can't be made.
         """
-        path = Path(config.run.folder) if config.run.folder else default_folder(config)
         try:
-            (path / "checkpoints").mkdir(parents=True, exist_ok=False)
-        except FileExistsError:
-            raise SetupError(
-                f"run.folder {str(path)!r} holds a run already; "
-                f"go on with it by --run.resume {path}, or choose another folder"
-            ) from None
+            path = Path(config.run.folder).expanduser() if config.run.folder else None
+            path = path or default_folder(config)
+            folder = cls(path)
+            if path.exists() and not folder._is_free():
+                saved = folder.last.exists() and folder.config.exists()
+                raise SetupError(
+                    f"run.folder {str(path)!r} "
+                    + (f"holds a run; go on with it by --run.resume {path}, or " if saved else "")
+                    + ("" if saved else "exists and is not an empty folder; ")
+                    + "choose another folder: nothing is ever overwritten"
+                )
+            folder.last.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
+            path = Path(config.run.folder or "runs")
             raise disk_error(path, error) from None
-        folder = cls(path)
         settings = dataclasses.asdict(config)
         settings["run"]["folder"] = str(path)
         write_whole(folder.config, yaml.safe_dump(settings, sort_keys=False).encode())
         return folder
+
+    def _is_free(self) -> bool:
+        """Empty, or what a start left that failed before anything was saved."""
+        if not self.path.is_dir():
+            return False
+        if not any(self.path.iterdir()):
+            return True
+        checkpoints = self.last.parent
+        return self.config.is_file() and checkpoints.is_dir() and not any(checkpoints.iterdir())
 
     @classmethod
     def open(cls, path: str) -> "RunFolder":
@@ -81,7 +95,10 @@ class RunFolder:
 
         Rows of the same or later epochs (of a run that was cut off) go.
         """
-        rows = [old for old in self.read_metrics() if old["epoch"] < row["epoch"]]
+        try:
+            rows = [old for old in self.read_metrics() if old["epoch"] < row["epoch"]]
+        except OSError as error:
+            raise disk_error(self.metrics, error) from None
         lines = "".join(json.dumps(_plain(item)) + "\n" for item in rows + [row])
         write_whole(self.metrics, lines.encode())
 
@@ -89,11 +106,13 @@ class RunFolder:
         """The rows written so far, oldest first."""
         rows = []
         if self.metrics.exists():
-            for line in self.metrics.read_text("utf-8").splitlines():
+            for line in self.metrics.read_text("utf-8", errors="replace").splitlines():
                 try:
-                    rows.append(json.loads(line))
+                    row = json.loads(line)
                 except ValueError:
-                    continue
+                    continue  # torn by a crash
+                if isinstance(row, dict) and isinstance(row.get("epoch"), int):
+                    rows.append(row)
         return rows
 
 

@@ -59,9 +59,10 @@ class Sampler:
         min_batch: int = 1,
     ):
         if num_samples < world_size * min_batch:
+            ranks = f" for {world_size} ranks" if world_size > 1 else ""
             raise ConfigError(
-                f"the data set has {num_samples} sample(s), but {world_size} rank(s) need at least "
-                f"{world_size * min_batch}: add images or use fewer ranks"
+                f"the data set has {num_samples} image(s), training needs at least "
+                f"{world_size * min_batch}{ranks}: add images"
             )
         self.num_samples = num_samples
         self.batch_size = batch_size

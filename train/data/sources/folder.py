@@ -160,8 +160,13 @@ def scan_folder(
         if os.path.isdir(os.path.join(root, name))
     }
     seen.update(folders.values())
+    listed: Dict[Tuple[int, int], str] = {}
     for label, name in enumerate(classes):
         if name not in folders:
+            continue
+        first = listed.setdefault(folders[name], name)
+        if first != name:  # the same images under two labels would be nonsense
+            skipped.append(Skipped(name, "listed_already", f"the same folder as class {first!r}"))
             continue
         for key, skip in _walk(root, name, seen):
             if skip is not None:

@@ -5,15 +5,17 @@ Which folder is which, which class has which number.
 
 import hashlib
 import os
+import stat
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from train.data.sources import Source, Subset
-from train.data.sources.folder import Skipped, list_classes, scan_folder
+from train.data.sources.folder import Scan, Skipped, describe_skipped, list_classes, scan_folder
 from train.errors import DataError
 
 VAL_NAMES = ("val", "valid", "validation")
+_SPLIT_NAMES = frozenset(("train", "training", "val", "valid", "validation", "test", "testing"))
 
 
 class Splits(NamedTuple):
@@ -56,7 +58,16 @@ def open_splits(
             has.
     """
     root = os.path.abspath(os.path.expanduser(path))
-    if not os.path.isdir(root):
+    try:
+        is_folder = stat.S_ISDIR(os.stat(root).st_mode)
+    except PermissionError:
+        raise DataError(
+            f"data.path: {root!r} can't be reached: permission denied for user {os.geteuid()} on "
+            "it or on a folder above it"
+        ) from None
+    except OSError:
+        is_folder = False
+    if not is_folder:
         raise DataError(
             f"data.path: no such folder: {path!r}"
             + ("" if path != "data/sample" else "; make it with: python scripts/sample_data.py")
@@ -80,7 +91,7 @@ def open_splits(
     notes = _class_notes(train_root, classes)
     scan = scan_folder(train_root, classes, progress)
     skipped = [_below(item, train_root, root) for item in skipped + scan.skipped]
-    _refuse_empty(scan.source.labels, scan.classes, train_root, allow_empty, notes)
+    _refuse_empty(scan, train_root, allow_empty, notes)
     if val_root is None:
         train, val = split(scan.source, val_share, seed)
         if len(val) == 0:
@@ -135,6 +146,12 @@ def split(source: Source, val_share: float, seed: int) -> Tuple[Subset, Subset]:
 
 def _class_notes(train_root: str, classes: List[str]) -> List[str]:
     notes = []
+    splits = [name for name in classes if name.lower() in _SPLIT_NAMES]
+    if splits and len(classes) > 1:
+        notes.append(
+            f"warning: the classes {', '.join(map(repr, splits))} have the names of splits; a "
+            "split is found only as 'train' and 'val' (or 'valid', 'validation'), in small letters"
+        )
     if len(classes) == 1:
         hint = ""
         if classes[0].lower() in ("train", "val", "images", "data"):
@@ -147,13 +164,15 @@ def _class_notes(train_root: str, classes: List[str]) -> List[str]:
     return notes
 
 
-def _refuse_empty(
-    labels: np.ndarray, classes: Tuple[str, ...], root: str, allow_empty: bool, notes: List[str]
-) -> None:
-    counts = np.bincount(labels, minlength=len(classes))
+def _refuse_empty(scan: Scan, root: str, allow_empty: bool, notes: List[str]) -> None:
+    classes = scan.classes
+    counts = np.bincount(scan.source.labels, minlength=len(classes))
+    left_out = "".join(f"; {line}" for line in describe_skipped(scan.skipped))
     empty = [name for name, count in zip(classes, counts) if count == 0]
     if len(empty) == len(classes):
-        raise DataError(f"none of the {len(classes)} class folders of {root!r} has an image")
+        raise DataError(
+            f"none of the {len(classes)} class folders of {root!r} has an image{left_out}"
+        )
     if not empty:
         return
     text = (
