@@ -1,9 +1,11 @@
 """Starts that must not go wrong silently: foreign folders, diverged models, impossible batches."""
 
 import json
+import subprocess
+import sys
 
 import pytest
-from small_run import arguments, fit, make_images
+from small_run import ROOT, arguments, fit, make_images
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,23 @@ def test_the_learning_rate_follows_the_images_there_are(data, tmp_path):
     settings = json.loads((tmp_path / "run/settings.json").read_text())
     rate = next(row["value"] for row in settings if row["name"] == "peak learning rate")
     assert rate == pytest.approx(0.1 * 18 / 256, rel=1e-3)
+
+
+def test_two_processes_in_one_folder(data, tmp_path, capsys):
+    folder = tmp_path / "run"
+    assert fit(*arguments(data, folder, run__max_steps=1)) == 0
+    code = (
+        "import sys, pathlib; from train.run_folder import RunFolder; "
+        f"keep = RunFolder(pathlib.Path({str(folder)!r})).locked(); keep.__enter__(); "
+        "print('locked', flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+    ) as other:
+        assert other.stdout.readline() == b"locked\n"
+        assert fit("fit", f"--run.resume={folder}") == 2
+        other.communicate(b"\n", timeout=30)
+    assert "another process is training in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,8 @@ def fit(config: Config, cpus: machine.Measure[int]) -> RunFolder:
         check_model(config.model.name, len(splits.classes), size, smallest)
     folder = RunFolder.open(config.run.resume) if config.run.resume else RunFolder.create(config)
     try:
-        return _Run(config, device, splits, settings, precision, folder, loaders, cpus).go()
+        with folder.locked():
+            return _Run(config, device, splits, settings, precision, folder, loaders, cpus).go()
     except RuntimeError as error:
         # torch reports a worker's death by a signal handler: wherever the loop is just then.
         explained = explain_death(error)

@@ -6,13 +6,17 @@ runs/<name>/  config.yaml  settings.json  machine.json  metrics.jsonl  bad_sampl
 ```
 """
 
+import contextlib
 import dataclasses
 import datetime
+import errno
+import fcntl
 import json
 import math
+import os
 import re
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 import yaml
 
@@ -69,7 +73,7 @@ class RunFolder:
         """Empty, or what a start left that failed before anything was saved."""
         if not self.path.is_dir():
             return False
-        if not any(self.path.iterdir()):
+        if not any(entry.name != ".lock" for entry in self.path.iterdir()):
             return True
         checkpoints = self.last.parent
         return self.config.is_file() and checkpoints.is_dir() and not any(checkpoints.iterdir())
@@ -85,6 +89,31 @@ class RunFolder:
         if not folder.config.is_file():
             raise CheckpointError(f"run.resume: {path!r} is no run folder (it has no config.yaml)")
         return folder
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep a second process out meanwhile.
+
+        Raises:
+            SetupError: another process trains in this folder.
+        """
+        try:
+            descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise disk_error(self.path, error) from None
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                os.close(descriptor)
+                raise SetupError(
+                    f"another process is training in {str(self.path)!r}; stop it first, or choose "
+                    "another folder"
+                ) from None  # any other error: a file system without locks
+        try:
+            yield
+        finally:
+            os.close(descriptor)
 
     def write_json(self, name: str, content: Any) -> None:
         """Write one JSON file."""
