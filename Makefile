@@ -10,7 +10,7 @@ VENV ?= .venv$(if $(TORCH),-$(TORCH))$(if $(PYTHON),-$(patsubst python%,%,$(notd
 FORCE ?=
 # an image folder to train on (empty: the generated sample)
 DATA ?=
-# a run's folder, or a checkpoint, to go on from
+# a run's folder to go on with
 RESUME ?=
 # more arguments for the program that a target starts
 ARGS ?=
@@ -65,7 +65,7 @@ TRAIN_ARGS = $(if $(RESUME),--run.resume "$$RESUME",--config configs/$(if $(DATA
 
 .PHONY: lab
 lab: env  ## Open JupyterLab on 127.0.0.1
-	@"$$VENV/bin/jupyter" lab --ip 127.0.0.1 $(ARGS)
+	@"$$VENV/bin/jupyter" lab --ip 127.0.0.1 $$([ "$$(id -u)" != 0 ] || echo --allow-root) $(ARGS)
 
 ##@ Quality
 

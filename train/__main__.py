@@ -13,8 +13,16 @@ import signal
 import sys
 from typing import List, Optional, Sequence
 
-import jsonargparse
-import yaml
+try:
+    import jsonargparse
+    import yaml
+except ModuleNotFoundError as missing:
+    print(
+        f"error: this Python ({sys.executable}) has no {missing.name}: it is not the project's "
+        "environment; activate it (source .venv/bin/activate), or use make train",
+        file=sys.stderr,
+    )
+    sys.exit(2)
 
 from train import __version__, machine
 from train.config import Config, flatten
@@ -29,6 +37,13 @@ numbers.
   train fit --run.resume runs/NAME                go on from the very next sample
   train info                                      what this machine offers
 """
+
+
+class _AsWritten(jsonargparse.DefaultHelpFormatter):
+    """Keeps the lines of the description: its examples are one to a line."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "".join(f"{indent}{line}\n" for line in text.splitlines())
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -56,14 +71,20 @@ def build_parser() -> jsonargparse.ArgumentParser:
     """The parser; its help is made from the docstrings of `train.config`."""
     jsonargparse.set_parsing_settings(docstring_parse_attribute_docstrings=True)
     parser = jsonargparse.ArgumentParser(
-        prog="train", exit_on_error=False, description=DESCRIPTION, version=__version__
+        formatter_class=_AsWritten,
+        prog="train",
+        exit_on_error=False,
+        allow_abbrev=False,
+        description=DESCRIPTION,
+        version=__version__,
     )
     commands = parser.add_subcommands()
     fit = jsonargparse.ArgumentParser(
         exit_on_error=False,
+        allow_abbrev=False,
         description="Train: from a folder of images to a checkpoint and a report. "
         "Exit codes: 0 done; 2 something to mend; "
-        "130 (Ctrl-C) and 143 (SIGTERM) saved and stopped.",
+        "130 (Ctrl-C), 143 (SIGTERM), 129 (closed terminal): saved and stopped.",
     )
     fit.add_argument(
         "--config", action="config", help="YAML file with settings; flags on top of it win."
@@ -162,6 +183,7 @@ def _check_recipes(arguments: List[str]) -> None:
 def _in_plain_words(message: str) -> str:
     """The parser's message without Python's type syntax, and the key that was probably meant."""
     message = re.sub(r"<class '([\w.]+)'>", r"\1", message).replace("typing.", "")
+    message = re.sub(r"Expected an? (\w+\.)", r"expected \1", message)
     keys = list(flatten(Config()))
     for word in re.findall(r"(?:--|')(\w+\.\w+)", message):
         near = [] if word in keys else difflib.get_close_matches(word, keys, n=1)

@@ -146,7 +146,7 @@ def check(content: Dict[str, Any], identity: Identity, path: Path) -> List[str]:
     if changed:
         raise CheckpointError(
             f"{str(path)!r} was written with other settings; a resumed run can't change what it "
-            "computes. Take these back, or start a new run with --model.weights:\n  "
+            f"computes. Take these back, or start a new run with --model.weights {path}:\n  "
             + "\n  ".join(changed)
         )
     if tuple(content["classes"]) != tuple(identity.classes):

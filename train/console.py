@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from types import TracebackType
-from typing import IO, Any, Optional, Type, cast
+from typing import IO, Any, List, Optional, Type, cast
 
 from rich.console import Console
 from rich.progress import (
@@ -46,11 +46,31 @@ class _Output:
 _console = Console(file=cast(IO[str], _Output()), highlight=False, soft_wrap=True)
 
 
-def say(text: str) -> None:
-    """Print one line; odd bytes of file names are escaped, in any locale."""
+def say(text: str, indent: int = 0, unit: str = " ") -> None:
+    """Print one line; odd bytes of file names are escaped, in any locale.
+
+    Args:
+        text: the line; on a terminal it is broken where it would not fit.
+        indent: columns before what is broken off.
+        unit: it is broken only where this stands.
+    """
     encoding = sys.stdout.encoding or "ascii"
     safe = text.encode(encoding, "backslashreplace").decode(encoding)
+    if _console.is_terminal and _console.width > 2 * indent:
+        safe = "\n".join(_broken(line, indent, unit) for line in safe.split("\n"))
     _console.print(safe, markup=False)
+
+
+def _broken(line: str, indent: int, unit: str) -> str:
+    """The line in pieces that fit the terminal."""
+    pieces: List[str] = []
+    for part in line.split(unit):
+        longer = pieces[-1] + unit + part if pieces else part
+        if pieces and len(longer) >= _console.width:
+            pieces.append(" " * indent + part)
+        else:
+            pieces[-1:] = [longer]
+    return "\n".join(pieces)
 
 
 class Bar:

@@ -161,7 +161,7 @@ class _Run:
         )
         if content is not None:
             checkpoint.restore(content, state)
-            say(f"resume    {self.folder.last}: epoch {state.epoch}, step {state.step}")
+            say(f"resume    {self.folder.last}: epoch {state.epoch + 1}, step {state.step}")
         with StopRequest(say) as self.stop, _tensorboard(self.folder) as board:
             prefetchers = [DevicePrefetcher(loader, self.device) for loader in self.loaders]
             while state.epoch < config.optim.epochs and not self.ended_early:
@@ -208,6 +208,7 @@ class _Run:
             val,
             timing,
             images,
+            len(self.splits.classes),
             {
                 "train_s": train_s,
                 "val_s": time.monotonic() - begin,
@@ -218,7 +219,7 @@ class _Run:
         self._close_epoch(state, row, board)
 
     def _close_epoch(self, state: State, row: Dict[str, Any], board: Any) -> None:
-        say(epoch_line(row, self.config.optim.epochs))
+        say(epoch_line(row, self.config.optim.epochs), indent=10, unit="  ")
         self.folder.append_metrics(row)
         for tag, value in scalars(row):
             board.add_scalar(tag, value, row["epoch"])
@@ -247,7 +248,7 @@ class _Run:
             raise Interrupted(
                 self.stop.signum,
                 f"saved at epoch {state.epoch + 1}, step {state.step}; go on with:\n"
-                f"  python -m train fit --run.resume {self.folder.path}",
+                f"  {self.folder.resume_command()}",
             )
 
     def _save(self, state: State, best: Optional[Path] = None) -> None:

@@ -19,7 +19,13 @@ _SCALARS = {
 
 
 def epoch_row(
-    state: State, train: Scores, val: Scores, timing: Timing, images: int, more: Dict[str, Any]
+    state: State,
+    train: Scores,
+    val: Scores,
+    timing: Timing,
+    images: int,
+    classes: int,
+    more: Dict[str, Any],
 ) -> Dict[str, Any]:
     """One row of metrics.jsonl.
 
@@ -30,6 +36,8 @@ def epoch_row(
         timing: of the training batches.
         images: trained on since the run was (re)started; 0 when the epoch's training was resumed at
             its end: then there is no speed to report.
+        classes: of the data set; among five or fewer the best five are always right, so top-5 says
+            nothing and is left out.
         more: further fields.
     """
     known = images > 0 and timing.total_s > 0
@@ -39,10 +47,10 @@ def epoch_row(
         "lr": state.optimizer.param_groups[0]["lr"],
         "train_loss": train.loss,
         "train_top1": train.top1,
-        "train_top5": train.top5,
+        "train_top5": train.top5 if classes > 5 else None,
         "val_loss": val.loss,
         "val_top1": val.top1,
-        "val_top5": val.top5,
+        "val_top5": val.top5 if classes > 5 else None,
         "val_samples": val.samples,
         "images_per_s": images / timing.total_s if known else None,
         "data_wait_share": timing.wait_share if known else None,
@@ -64,12 +72,13 @@ def epoch_line(row: Dict[str, Any], epochs: int) -> str:
     """One epoch for people."""
     parts = [
         f"epoch {row['epoch'] + 1}/{epochs}",
-        f"loss {row['train_loss']:.3f}",
+        f"loss {_loss(row['train_loss'])}",
         f"top-1 {row['train_top1']:.1%}",
-        f"val loss {row['val_loss']:.3f}",
+        f"val loss {_loss(row['val_loss'])}",
         f"val top-1 {row['val_top1']:.1%}",
-        f"val top-5 {row['val_top5']:.1%}",
     ]
+    if row["val_top5"] is not None:
+        parts.append(f"val top-5 {row['val_top5']:.1%}")
     if row["images_per_s"] is not None:
         parts += [
             f"{row['images_per_s']:.0f} images/s",
@@ -83,3 +92,7 @@ def epoch_line(row: Dict[str, Any], epochs: int) -> str:
     if row["skipped_steps"]:
         parts.append(f"skipped steps {row['skipped_steps']}")
     return "  ".join(parts)
+
+
+def _loss(value: float) -> str:
+    return f"{value:.3f}" if value < 1e4 else f"{value:.1e}"

@@ -42,7 +42,7 @@ def choose_precision(asked: str, device: torch.device) -> Precision:
         asked: auto, fp32, bf16 or fp16.
         device: where the model runs.
     """
-    name, reason = asked, "asked for by run.precision"
+    name, reason = asked, "set by run.precision"
     if asked == "auto":
         if device.type != "cuda":
             name, reason = "fp32", "on the CPU mixed precision rarely gains"

@@ -71,13 +71,14 @@ def open_data(config: Config) -> Splits:
         config.data.allow_empty_classes,
         progress,
     )
+    names = ", ".join(splits.classes[:6]) + (" ..." if len(splits.classes) > 6 else "")
     say(
-        f"data      {splits.root}: {len(splits.train)} training and "
-        f"{len(splits.val)} validation images, "
-        f"{len(splits.classes)} classes"
+        f"data      {splits.root}: {len(splits.train)} training and {len(splits.val)} validation "
+        f"images, {len(splits.classes)} classes: {names}",
+        indent=10,
     )
     for line in splits.notes + describe_skipped(splits.skipped):
-        say(f"          {line}")
+        say(f"          {line}", indent=10)
     return splits
 
 
@@ -135,10 +136,10 @@ def explain(
 ) -> List[Setting]:
     """What was chosen beside the loader's settings, each with its reason."""
     images = images_per_step(config, sampler)
-    why_lr = "asked for by optim.lr"
+    why_lr = "set by optim.lr"
     if config.optim.lr == "auto":
         why_lr = f"0.1 per {IMAGES_PER_LR} images, {images} a step"
-    why_device = "asked for by run.device"
+    why_device = "set by run.device"
     if config.run.device == "auto":
         why_device = "a GPU is there" if device.type == "cuda" else "PyTorch finds no GPU"
     threads = f"of PyTorch, within {cpus.value} usable CPUs ({cpus.source})"
@@ -147,7 +148,9 @@ def explain(
         Setting("precision", precision.name, precision.reason),
         Setting("threads", torch.get_num_threads(), threads),
         Setting("peak learning rate", round(schedule.peak_lr, 6), why_lr),
-        Setting("steps", schedule.total_steps, f"optimizer steps in {config.optim.epochs} epochs"),
+        Setting(
+            "steps", schedule.total_steps, f"optimizer steps in {config.optim.epochs} epoch(s)"
+        ),
     ]
 
 
@@ -167,7 +170,7 @@ def announce(
             "a last batch of 1 can't be normalised"
         )
     for setting in settings:
-        say(f"{setting.name:<19} {setting.value!s:<8} {setting.reason}")
+        say(f"{setting.name:<19} {setting.value!s:<8} {setting.reason}", indent=29)
     for warning in warnings:
         say(f"warning: {warning}")
     folder.write_json("settings.json", [dataclasses.asdict(setting) for setting in settings])

@@ -15,6 +15,8 @@ import json
 import math
 import os
 import re
+import shlex
+import sys
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional
 
@@ -68,6 +70,13 @@ class RunFolder:
         settings["run"]["folder"] = str(path)
         write_whole(folder.config, yaml.safe_dump(settings, sort_keys=False).encode())
         return folder
+
+    def resume_command(self) -> str:
+        """What to type to go on: by make inside its environment, else by this very Python."""
+        if Path(sys.prefix).resolve() == Path(".venv").resolve() and Path("Makefile").is_file():
+            return f"make train RESUME={shlex.quote(str(self.path))}"
+        python = shlex.quote(sys.executable)
+        return f"{python} -m train fit --run.resume {shlex.quote(str(self.path))}"
 
     def _is_free(self) -> bool:
         """Empty, or what a start left that failed before anything was saved."""

@@ -83,12 +83,19 @@ def open_splits(
         None,
     )
     classes, skipped = list_classes(train_root)
+    unused = sorted(
+        name
+        for name in (os.listdir(root) if has_train else [])
+        if name not in ("train", *VAL_NAMES) and os.path.isdir(os.path.join(root, name))
+    )
     if not classes:
         raise DataError(
             f"{train_root!r} has no class folders: expected {train_root}/<class>/<image>.jpg, "
             "one folder per class"
         )
     notes = _class_notes(train_root, classes)
+    if unused:
+        notes.append(f"note: not used: {', '.join(map(repr, unused[:5]))}, beside train and val")
     scan = scan_folder(train_root, classes, progress)
     skipped = [_below(item, train_root, root) for item in skipped + scan.skipped]
     _refuse_empty(scan, train_root, allow_empty, notes)
