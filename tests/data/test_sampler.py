@@ -132,9 +132,7 @@ def test_requests_go_on_from_epoch_to_epoch_without_a_gap():
 
 
 def test_too_few_samples_for_the_ranks_is_an_error():
-    with pytest.raises(
-        ConfigError, match="training needs at least 4 for 2 ranks"
-    ):
+    with pytest.raises(ConfigError, match="training needs at least 4 for 2 ranks"):
         Sampler(3, 8, 0, True, world_size=2, min_batch=2)
     with pytest.raises(ConfigError, match="at least 2: add images"):
         Sampler(1, 8, 0, True, min_batch=2)
