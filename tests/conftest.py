@@ -15,6 +15,11 @@ import pytest
 # Before torch is imported: threads that wait sleep, or a busy machine is ten times as slow.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+# A shell starts what runs in its background with SIGINT ignored, and children inherit that: the
+# tests of Ctrl-C would wait for ever.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 DEADLINE_S = 120
 
 

@@ -45,7 +45,7 @@ def test_what_was_asked_for_is_taken(name, device, gpu):
     found = choose_precision(name, device)
     assert found.name == name
     assert found.scaler is None
-    assert "asked for by run.precision" in found.reason
+    assert "set by run.precision" in found.reason
 
 
 def test_fp16_on_the_cpu_is_refused():
