@@ -5,11 +5,17 @@ set -euo pipefail
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/paths.sh"
 shopt -s nullglob
-folders=("$(run_dir "$EUID")" /tmp/.wellfed-*) # docker exec as root looks after the user's
-for folder in "${folders[@]}"; do
-  if [[ -e $folder/services ]]; then
-    exec "$PREFIX/bin/python" -I "$HERE/healthcheck.py" "$folder"
-  fi
+if ((EUID == 0)) && [[ -z ${WELLFED_RUN:-} ]]; then
+  files=(/tmp/.wellfed-*/services) # as root, under whatever number it runs
+else
+  files=("$(run_dir "$EUID")"/services)
+fi
+newest=""
+for file in ${files[@]+"${files[@]}"}; do
+  [[ ! -e $file ]] || [[ $file -ot $newest ]] || newest=$file
 done
-echo "nothing has been started yet"
-exit 1
+if [[ -z $newest ]]; then
+  echo "nothing has been started yet"
+  exit 1
+fi
+exec "$PREFIX/bin/python" -I "$HERE/healthcheck.py" "${newest%/services}"

@@ -63,7 +63,8 @@ class Box:
         self.run = self.folder / "tmp" / "run"
         self.started = []
         self._users()
-        shutil.copy(self.scripts / "profile.sh", self.folder / "etc/profile.d/wellfed.sh")
+        profile = (self.scripts / "profile.sh").read_text()
+        (self.folder / "etc/profile.d/wellfed.sh").write_text(f"WELLFED_RUN={self.run}\n{profile}")
 
     def _users(self):
         """Write the machine's users, and `user` as the image has it."""

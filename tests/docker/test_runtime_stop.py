@@ -21,7 +21,7 @@ $| = 1; my ($file, $asked) = ($ARGV[0], 0);
 $SIG{TERM} = sub { exit 99 if $asked++; };
 open(my $began, ">", "$file.began"); close($began);
 until ($asked) { select(undef, undef, undef, 0.05); print "step\n"; }
-for (1 .. 30) { select(undef, undef, undef, 0.05); print "saving\n"; }
+for (1 .. 14) { select(undef, undef, undef, 0.05); print "saving\n"; }
 open(my $out, ">", $file) or exit 98; print $out "saved"; close($out);
 exit 3;
 """
