@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from jupyter_client.kernelspec import KernelSpecManager
+
 c = get_config()  # noqa: F821  # given by traitlets
 
 # Taken out of the environment: kernels and terminals need none of it.
@@ -24,8 +26,15 @@ c.IdentityProvider.token = TOKEN
 c.PasswordIdentityProvider.allow_password_change = False
 c.PasswordIdentityProvider.hashed_password = ""
 
-# The locked environment is the only kernel, whatever a home or a system folder holds.
-c.KernelSpecManager.kernel_dirs = [str(PREFIX / "share" / "jupyter" / "kernels")]
+
+class LockedKernel(KernelSpecManager):
+    """The locked environment is the only kernel, whatever a home or a system folder holds."""
+
+    def _kernel_dirs_default(self):
+        return [str(PREFIX / "share" / "jupyter" / "kernels")]
+
+
+c.ServerApp.kernel_spec_manager_class = LockedKernel
 c.KernelSpecManager.allowed_kernelspecs = {"python3"}
 c.KernelSpecManager.ensure_native_kernel = True
 
@@ -34,6 +43,9 @@ c.ServerApp.terminado_settings = {"shell_command": ["/bin/bash", "-l"]}
 
 # There may be no trash on a mounted folder's disk.
 c.FileContentsManager.delete_to_trash = False
+
+# Its greeting would print the port inside; ours has the one outside.
+c.Application.log_level = "WARN"
 
 # Nothing is asked of the internet.
 c.LabApp.news_url = None

@@ -10,8 +10,7 @@ keygen() { # it too refuses a number without a name
 }
 
 write_keys() { # write_keys FILE: anew from what was given, so a key that is gone can't log in; says what it refuses
-  local line source=nowhere number=0 bad=0
-  local -A seen=()
+  local line source=nowhere number=0 bad=0 seen=$'\n'
   KEY_COUNT=0
   : >"$1"
   while IFS= read -r line || [[ -n $line ]]; do
@@ -25,8 +24,8 @@ write_keys() { # write_keys FILE: anew from what was given, so a key that is gon
     esac
     number=$((number + 1))
     line=$(trim "$line")
-    [[ -n $line && $line != '#'* && ! -v seen[$line] ]] || continue
-    seen[$line]=1
+    [[ -n $line && $line != '#'* && $seen != *$'\n'"$line"$'\n'* ]] || continue
+    seen+=$line$'\n'
     if [[ $line == *'PRIVATE KEY---'* ]]; then
       die "$source holds a private key; give the public one, the file that ends in .pub, and keep the private one to yourself"
     elif keygen -l -f /dev/stdin <<<"$line" >/dev/null 2>&1; then
