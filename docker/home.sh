@@ -42,10 +42,11 @@ make_run_dir() { # new at each start, ours alone
 }
 
 check_workspace() {
-  if [[ ! -w $WORKSPACE ]]; then
-    say "note: $WORKSPACE cannot be written by user $EUID:$(id -g);" \
-      "it belongs to $(stat -c '%u:%g, mode %a' -- "$WORKSPACE" 2>/dev/null || echo nobody)"
-  fi
+  local owner
+  [[ ! -w $WORKSPACE ]] || return 0
+  owner=$(stat -c '%u:%g, mode %a' -- "$WORKSPACE" 2>/dev/null) || owner="nobody: it does not exist"
+  if [[ $owner == "$EUID:"* ]]; then owner="you, but it is mounted read-only"; fi
+  say "note: $WORKSPACE cannot be written by user $EUID:$(id -g); it belongs to $owner"
 }
 
 kept() { # is STATE a place that outlives the container?

@@ -32,12 +32,16 @@ forward() { # forward SIGNAL: some programs take these as orders
   trap '[[ -z $COMMAND_PID ]] || kill -'"$1"' "$COMMAND_PID" 2>/dev/null' "$1"
 }
 
+is_noise() { # is_noise LINE: the healthcheck asks sshd each time; and only root's sshd keeps login records
+  [[ $1 =~ (kex_exchange_identification|banner exchange|Connection (closed|reset) by).*(127\.0\.0\.1|closed by remote) ||
+    $1 == *'write login records'* ]]
+}
+
 log_lines() { # log_lines NAME: to the container's log, the last thousands to a file
   local line count=0 file=$RUN/logs/$1
   trap '' INT TERM HUP
   while IFS= read -r line || [[ -n $line ]]; do
-    # the healthcheck asks sshd each time
-    [[ $1 != ssh || ! $line =~ (kex_exchange_identification|banner\ exchange|Connection\ (closed|reset)\ by).*(127\.0\.0\.1|closed\ by\ remote) ]] || continue
+    [[ $1 != ssh ]] || ! is_noise "$line" || continue
     printf '%s | %s\n' "$1" "$line" >&2 || true
     printf '%s\n' "$line" >>"$file" || true
     count=$((count + 1))
@@ -120,6 +124,11 @@ supervise() {
   fi
   stop_everything
   if [[ -n $STOP && -n $COMMAND_PID ]]; then
+    # one with threads counts as dead a little before it can be waited for
+    for ((tries = 0; tries < 20; tries++)); do
+      is_running "$COMMAND_PID" || break
+      pause 0.1
+    done
     if is_running "$COMMAND_PID"; then
       CODE=137
     else
