@@ -6,8 +6,8 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import threading
-from pathlib import Path
 
 import pytest
 from runtime_box import ROOT, Box, needs_namespaces
@@ -189,7 +189,7 @@ def test_init_may_stand_before_the_scripts():
 
 
 def test_health_of_ssh_and_of_a_command(tmp_path):
-    words = ["python3", "-I", str(ROOT / "docker" / "healthcheck.py"), str(tmp_path)]
+    words = [sys.executable, "-I", str(ROOT / "docker" / "healthcheck.py"), str(tmp_path)]
 
     def health():
         return subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
@@ -232,16 +232,19 @@ def test_what_is_started_can_be_started():
         assert len(path.read_text().splitlines()) <= 250, path
 
 
-def test_sshd_accepts_its_settings(tmp_path):
+def test_sshd_accepts_its_settings():
     sshd = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")
     if not sshd:
         pytest.skip("NOT TESTED: needs openssh-server")
-    key = tmp_path / "key"
-    subprocess.run(["ssh-keygen", "-qt", "ed25519", "-N", "", "-f", str(key)], check=True)
-    words = [sshd, "-T", "-f", str(ROOT / "docker" / "sshd_config"), "-o", f"HostKey={key}"]
-    if os.geteuid() == 0:
-        Path("/run/sshd").mkdir(exist_ok=True)
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    with Box() as box:
+        key = box.folder / "key"
+        subprocess.run(["ssh-keygen", "-qt", "ed25519", "-N", "", "-f", str(key)], check=True)
+        words = [sshd, "-T", "-f", str(box.scripts / "sshd_config"), "-o", f"HostKey={key}"]
+        if os.geteuid() == 0:  # a root's sshd wants folders of the system
+            os.chown(key, 65534, 65534)
+            who = ["--reuid", "65534", "--regid", "65534", "--clear-groups"]
+            words = ["setpriv", *who, *words]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for line in (
         "passwordauthentication no",
