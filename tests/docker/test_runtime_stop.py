@@ -111,6 +111,48 @@ def test_a_run_in_a_terminal_saves_before_the_terminal_goes(box):
     assert saved(box, "typed")
 
 
+# It passes SIGTERM on to its child and waits for it, as make and torchrun do.
+PASSES_ON = r"""
+my $child = fork() // die; exec(@ARGV) unless $child;
+$SIG{TERM} = sub { kill("TERM", $child); }; 1 while waitpid($child, 0) == -1;
+"""
+# It has a worker, and saves only if that one lives as long as itself.
+HAS_A_WORKER = r"""
+my $worker = fork() // die; unless ($worker) { sleep(1) while 1; }
+my $asked = 0; $SIG{TERM} = sub { $asked++; };
+open(my $began, ">", "$ARGV[0].began"); close($began);
+select(undef, undef, undef, 0.05) until $asked;
+select(undef, undef, undef, 0.5); kill(0, $worker) or exit 9;
+kill("KILL", $worker); open(my $out, ">", $ARGV[0]); print $out "saved"; close($out);
+"""
+
+
+def test_each_run_is_asked_once_and_by_one(box):
+    runs = {name: " ".join(trainer(box, name)) for name in ("made", "passed", "piped", "wrapped")}
+    (box.folder / "passes.pl").write_text(PASSES_ON)
+    (box.folder / "worker.pl").write_text(HAS_A_WORKER)
+    (box.folder / "Makefile").write_text(f"run:\n\t@{runs['made']}\n")
+    lines = [
+        f"perl {box.folder}/passes.pl {runs['passed']}",
+        f"{runs['piped']} | tee {box.folder}/workspace/log",
+        # it dies at once and leaves its child behind
+        f"perl -e 'system(@ARGV)' {runs['wrapped']}",
+        f"perl {box.folder}/worker.pl {box.folder}/workspace/worker",
+    ]
+    names = ["passed", "piped", "wrapped", "worker"]
+    if shutil.which("make"):
+        lines.append(f"make -s -C {box.folder} run")
+        names.append("made")
+    container = box.start("sleep", "600")
+    container.says("CPU")
+    for line in lines:
+        container.exec("bash", "-c", line, user=1234)
+    began(box, *names)
+    container.signal()
+    assert container.wait() == 143, container.log
+    assert [name for name in names if not saved(box, name)] == []
+
+
 def test_orphans_are_waited_for_and_reaped(box):
     words = " ".join(trainer(box, "orphan"))
     children = "for i in $(seq 50); do (sleep 0 & ) ; done"
