@@ -4,6 +4,7 @@ import functools
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -39,6 +40,13 @@ mount --bind "$BOX/etc/profile.d" /etc/profile.d
 unset BOX
 exec "$@"
 """
+
+
+def free_port():
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Box:
@@ -189,6 +197,9 @@ class Container:
 
     def kill(self):
         """End it at once, with all that is in it."""
+        first = self.pid()
+        if self.process.poll() is None and first != self.process.pid:
+            os.kill(first, signal.SIGKILL)  # and the kernel ends all that is in its namespace
         for process in (self.process, *self.entered):
             if process.poll() is None:
                 process.kill()

@@ -3,18 +3,14 @@
 import asyncio
 import json
 import os
-import re
 import signal
-import socket
-import subprocess
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import processes
 import pytest
-from runtime_box import IS_ROOT, Box, needs_namespaces
+from runtime_box import Box, needs_namespaces
+from runtime_lab import Lab
 
 pytest.importorskip("jupyterlab", reason="NOT TESTED: this environment has no JupyterLab")
 from jupyter_client import BlockingKernelClient
@@ -22,7 +18,6 @@ from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
 VALUE = "a b  c'd\"e$HOME #f \\n"
-OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 # Stands for a training run that is asked to save; SIGHUP and a second SIGTERM end it unsaved.
 TRAINER = r"""
@@ -35,61 +30,6 @@ open(my $out, ">", "saved"); close($out);
 pytestmark = needs_namespaces
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Lab:
-    """A container with JupyterLab."""
-
-    def __init__(self, box, **settings):
-        self.box, self.port = box, free_port()
-        # Others may not read the Python of these tests: root stays root, as with rootless Docker.
-        uid_map = box.folder / "uid_map"
-        uid_map.write_text("0 1000 1\n")
-        self.container = box.start(
-            BIND="127.0.0.1",
-            JUPYTER_PORT=self.port,
-            RUN_AS_ROOT=int(IS_ROOT),
-            WELLFED_UID_MAP=uid_map,
-            **{"CUSTOM": VALUE, **settings},
-        )
-
-    def ready(self):
-        assert processes.wait_until(
-            lambda: self.container.process.poll() is not None or self.health().returncode == 0, 60
-        )
-        assert self.container.process.poll() is None, self.container.log
-        return self
-
-    def token(self):
-        return (self.box.run / "jupyter" / "token").read_text()
-
-    def ask(self, path, token=None, method="GET", data=None):
-        headers = {} if token is None else {"Authorization": f"token {token}"}
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}", method=method, headers=headers, data=data
-        )
-        try:
-            with OPEN.open(request, timeout=20) as answer:
-                return answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read()
-
-    def health(self, timeout_s=5):
-        words = [str(self.box.scripts / "healthcheck.sh")]
-        check = self.box.scripts / "healthcheck.py"
-        text = re.sub(r"TIMEOUT_S = \d+", f"TIMEOUT_S = {timeout_s}", check.read_text())
-        check.write_text(text)  # Docker gives the whole check 10 s; the tests less
-        environment = self.box.environment()
-        return subprocess.run(
-            words, env=environment, capture_output=True, text=True, check=False, timeout=30
-        )
-
-
 @pytest.fixture(scope="module")
 def lab():
     with Box(sys.prefix) as box:
@@ -99,7 +39,8 @@ def lab():
             (kernels / name).mkdir(parents=True)
             spec = {"argv": ["/bin/false"], "display_name": "not ours", "language": "python"}
             (kernels / name / "kernel.json").write_text(json.dumps(spec))
-        yield Lab(box, JUPYTER_PORT_HOST=9999, JUPYTER_PREFER_ENV_PATH=0).ready()
+        lab = Lab(box, JUPYTER_PORT_HOST=9999, JUPYTER_PREFER_ENV_PATH=0, CUSTOM=VALUE)
+        yield lab.ready()
 
 
 @pytest.fixture
