@@ -34,7 +34,7 @@ RUN --mount=type=cache,target=/root/.cache \
     if [[ -e /run/secrets/settings ]]; then set -a; source /run/secrets/settings; set +a; fi; \
     ENV_FROM=$ENV_FROM VENV=/opt/env scripts/env.sh || { tail -n 40 .cache/env.log; exit 1; }; \
     /opt/env/bin/python -m compileall -qq -j 0 /opt/env/lib || true; \
-    rm -rf /opt/env/pkgs
+    rm -rf /opt/env/pkgs /opt/env/.lock
 COPY scripts/sbom.py scripts/
 RUN .tools/bin/python scripts/sbom.py /opt/env >sbom.json
 
@@ -73,6 +73,7 @@ COPY --chown=user:user notebooks /workspace/notebooks/
 RUN chmod -R a+rwX /workspace
 COPY docker/gitconfig /etc/gitconfig
 COPY docker/profile.sh /etc/profile.d/wellfed.sh
+COPY docker/lab_settings.json /etc/jupyter/labconfig/default_setting_overrides.json
 COPY docker /opt/docker/
 WORKDIR /opt/wellfed
 COPY LICENSE Makefile README.md conda-lock.yml environment.yml virtual-packages.yml pyproject.toml ./

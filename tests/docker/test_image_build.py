@@ -1,11 +1,14 @@
 """The image as it is built: what it is called, what is in it, what is not, how fast it is built again."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import sys
+import sysconfig
 import time
+from pathlib import Path
 
 import containers
 import pytest
@@ -90,6 +93,31 @@ def test_again_after_a_change_of_the_code_takes_seconds(base_image, built, tmp_p
     assert took < 60
 
 
+@contextlib.contextmanager
+def portable_channel(folder: Path):
+    """The small conda channel, with a Python that runs in a container.
+
+    A Python that is built as a library looks for it where it was installed. conda's own means mends
+    that: in the program the library's old folder is replaced by the prefix, so there it lies.
+    """
+    conda_channel.build(folder)
+    files = loopback.python_files()
+    old = sysconfig.get_config_var("LIBDIR")
+    library = Path(old, sysconfig.get_config_var("INSTSONAME"))
+    if library.suffix != ".a" and library.is_file():
+        files[library.name] = library
+    prefixes = {}
+    for path, content in files.items():
+        if path.startswith("bin/") and old.encode() in content.read_bytes():
+            prefixes[path] = (old, "binary")
+        elif "_sysconfigdata" in path:
+            prefixes[path] = (sys.base_prefix, "text")
+    version = "{}.{}.{}".format(*sys.version_info[:3])
+    loopback.conda_package(folder, "python", version, "h1_0", files, prefixes=prefixes)
+    with loopback.serve(folder) as server:
+        yield conda_channel.Channel(folder, server)
+
+
 @pytest.fixture(scope="module")
 def conda_image(base_image, tmp_path_factory):
     """The conda way, on a small channel and index of this machine, in a checkout of its own."""
@@ -100,12 +128,11 @@ def conda_image(base_image, tmp_path_factory):
     digest = loopback.wheel(index / "files", "torch", "2.6.0+cu118", TORCH)
     loopback.simple_index(index)
     channel_folder = tmp_path_factory.mktemp("channel")
-    with conda_channel.served(channel_folder) as channel, loopback.serve(index) as server:
+    with portable_channel(channel_folder) as channel, loopback.serve(index) as server:
         (folder / "conda-lock.yml").write_text(channel.lock)
         pin = f"--index-url {server.url}/simple\ntorch==2.6.0+cu118 --hash=sha256:{digest}\n"
         (folder / "locks" / "conda-pip.lock").write_text(pin)
-        settings = {"PIP_INDEX_URL": f"{server.url}/simple", "UV_DEFAULT_INDEX": ""}
-        text = containers.build(folder, "wellfed-test-conda", base_image, "conda", **settings)
+        text = containers.build(folder, "wellfed-test-conda", base_image, "conda")
     yield text
     ids = docker("image", "ls", "-q", "wellfed-test-conda").split()
     docker("rmi", "-f", *set(ids))
@@ -132,15 +159,16 @@ def test_a_build_without_cuda_is_refused(base_image, tmp_path):
         index / "files", "torch", "2.6.0", '__version__ = "2.6.0"\n\n\nclass version:\n    cuda = None\n'
     )
     loopback.simple_index(index)
-    with conda_channel.served(channel_folder) as channel, loopback.serve(index) as server:
+    with portable_channel(channel_folder) as channel, loopback.serve(index) as server:
         (folder / "conda-lock.yml").write_text(channel.lock)
-        (folder / "locks" / "conda-pip.lock").write_text(f"torch==2.6.0 --hash=sha256:{digest}\n")
+        pin = f"--index-url {server.url}/simple\ntorch==2.6.0 --hash=sha256:{digest}\n"
+        (folder / "locks" / "conda-pip.lock").write_text(pin)
         done = run(
             str(folder / "scripts" / "image.sh"), "build", code=2, seconds=600,
             env={
                 **os.environ, "BASE_IMAGE": base_image, "ENV_FROM": "conda",
                 "IMAGE_NAME": "wellfed-test-cpu", "ARGS": "--network host --progress plain",
-                "PIP_INDEX_URL": f"{server.url}/simple", "TARGET": "runtime",
+                "TARGET": "runtime",
             },
         )  # fmt: skip
     assert "is a build without CUDA" in done.stdout + done.stderr
