@@ -45,6 +45,9 @@ class Page:
         self.socket.send(json.dumps(message))
         while True:
             answer = json.loads(self.socket.recv())
+            if answer.get("method") == "Page.javascriptDialogOpening":  # "leave this page?"
+                yes = {"id": 0, "method": "Page.handleJavaScriptDialog", "params": {"accept": True}}
+                self.socket.send(json.dumps(yes))
             if answer.get("id") == self.number:
                 assert "error" not in answer, answer
                 return answer["result"]
@@ -65,7 +68,7 @@ class Page:
             found = self.run(script)
             if found:
                 return found
-            assert time.monotonic() < end, f"not within {seconds} s: {script}\n{self.text()[:2000]}"
+            assert time.monotonic() < end, f"not within {seconds} s: {script}\n{self.text()[-500:]}"
             time.sleep(0.2)
 
     def text(self) -> str:
