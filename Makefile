@@ -128,7 +128,7 @@ check: env  ## Look for mistakes without running anything: ruff, mypy, shellchec
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
-	@if command -v shellcheck >/dev/null; then shellcheck -x scripts/*.sh; else echo "shellcheck is not installed: scripts/*.sh not checked"; fi
+	@if command -v shellcheck >/dev/null; then shellcheck -x scripts/*.sh scripts/image/daemon.sh docker/*.sh; else echo "shellcheck is not installed: *.sh not checked"; fi
 
 .PHONY: fmt
 fmt: env  ## Format the code and mend what can be mended

@@ -1,6 +1,7 @@
-"""Writes what an environment consists of, from its locks: CycloneDX 1.5, as JSON, on standard output.
+"""Writes what an environment consists of, from its locks: CycloneDX 1.5 as JSON, to the screen.
 
-Usage: sbom.py PREFIX, a folder that scripts/env.sh filled; needs PyYAML and packaging (.tools has both).
+Usage: sbom.py PREFIX, a folder that scripts/env.sh filled; needs PyYAML and packaging (.tools has
+both).
 The same locks give the same bytes: no time, no random number.
 """
 

@@ -1,8 +1,9 @@
 """Recomputes every installed package against the lock: `make verify-env`.
 
-Wheels: the name and version must be the lock's, and each file must have the hash that the wheel's own list (RECORD)
-gives. Conda packages: the sha256 of the package file must be the lock's, and each file must have the hash of its
-paths.json. Exit codes: 0 all is as locked; 2 something is missing, extra or changed, each named on a line.
+Wheels: the name and version must be the lock's, and each file must have the hash that the wheel's
+own list (RECORD) gives. Conda packages: the sha256 of the package file must be the lock's, and each
+file must have the hash of its paths.json. Files that belong to no package are named too.
+Exit codes: 0 all is as locked; 2 something is missing, extra or changed, each named on a line.
 
 Run it with the environment's own Python: python scripts/verify_env.py
 """
@@ -60,7 +61,7 @@ def applies(rest: str) -> bool:
 
 
 def locked_conda(path: Path) -> Dict[str, str]:
-    """File name of a conda package to its sha256, read without YAML: the environment may lack it."""
+    """File name of a conda package to its sha256; without PyYAML, which may be absent."""
     found = {}
     for entry in re.split(r"^- ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         url = re.search(r"^ *url: (\S+)", entry, re.MULTILINE)
@@ -79,6 +80,7 @@ class Report:
         self.claimed: Set[Path] = set()
 
     def add(self, fault: str) -> None:
+        """One line for a person."""
         self.faults.append(fault)
 
     def check_file(self, package: str, path: Path, wanted: Optional[str], given: str = "") -> None:
@@ -164,7 +166,7 @@ def check_conda(lock: Path, prefix: Path, report: Report) -> None:
 
 
 def check_strays(report: Report) -> None:
-    """Files among the packages that belong to none; what Python compiled from a source is let be."""
+    """Files among the packages that belong to none; what Python compiled is let be."""
     ours = {"wellfed.pth"}
     for folder in sorted({Path(p) for p in sys.path if p.endswith("site-packages")}):
         for place, folders, names in os.walk(folder):

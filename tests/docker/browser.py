@@ -1,4 +1,4 @@
-"""Chromium without a window, driven over its DevTools protocol: go, look, click, type, photograph."""
+"""Chromium without a window, over its DevTools protocol: go, look, click, type, photograph."""
 
 import base64
 import contextlib
@@ -99,7 +99,13 @@ class Page:
 @contextlib.contextmanager
 def opened(folder: Path) -> Iterator[Page]:
     """A browser with a profile of its own in `folder`."""
-    command = [str(program()), "--headless=new", "--no-sandbox", "--disable-gpu", "--no-proxy-server"]
+    command = [
+        str(program()),
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-proxy-server",
+    ]
     command += ["--remote-debugging-port=0", f"--user-data-dir={folder}", "--no-first-run"]
     command += ["--window-size=1400,1000", "--disable-dev-shm-usage", "about:blank"]
     with open(folder / "log", "wb") as log:

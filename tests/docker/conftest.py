@@ -1,6 +1,7 @@
-"""Docker for the tests marked `docker`: the daemon that answers, else, as root with CI=true, one of their own.
+"""Docker for the tests marked `docker`: the daemon that answers, or one of their own.
 
-They run when asked for: make image-test. The tests without the mark need no Docker.
+The latter as root with CI=true, where none answers. They run when asked for: make image-test.
+The tests without the mark need no Docker.
 """
 
 import os
@@ -57,7 +58,9 @@ def daemon():
         yield "found running"
         return
     if os.environ.get("CI") != "true" or os.geteuid() != 0:
-        pytest.skip("THE IMAGE IS NOT TESTED: no Docker daemon answers (root with CI=true starts one)")
+        pytest.skip(
+            "THE IMAGE IS NOT TESTED: no Docker daemon answers (root with CI=true starts one)"
+        )
     missing = [
         package
         for package, program in (

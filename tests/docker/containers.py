@@ -25,8 +25,7 @@ def run(
     """A command's result; standard error is kept apart, an unexpected exit code is a failure."""
     done = subprocess.run(
         [str(part) for part in command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         timeout=seconds,
         check=False,
@@ -57,7 +56,9 @@ def wait_for(condition, what: str, seconds: float = WAIT_S):
 
 def read_probe(text: str) -> List[str]:
     """Prefix, torch and value out of what PRINT_PROBE has printed; the last one counts."""
-    lines = [line for line in text.splitlines() if "PROBE=[" in line and line.rstrip().endswith("]")]
+    lines = [
+        line for line in text.splitlines() if "PROBE=[" in line and line.rstrip().endswith("]")
+    ]
     assert lines, text
     return json.loads(lines[-1][lines[-1].index("PROBE=[") + 6 :])
 

@@ -59,7 +59,12 @@ class Lab:
         socket = self._socket(f"/api/kernels/{kernel}/channels")
         try:
             message = uuid.uuid4().hex
-            header = {"msg_id": message, "msg_type": "execute_request", "username": "", "version": "5.3"}
+            header = {
+                "msg_id": message,
+                "msg_type": "execute_request",
+                "username": "",
+                "version": "5.3",
+            }
             content = {"code": code, "silent": False, "store_history": False, "allow_stdin": False}
             content["user_expressions"] = {}
             whole = {"header": {**header, "session": message}, "parent_header": {}, "metadata": {}}

@@ -1,4 +1,4 @@
-"""The image as it is built: what it is called, what is in it, what is not, how fast it is built again."""
+"""The image as it is built: its names, what is in it and what is not, how fast it goes again."""
 
 import contextlib
 import json
@@ -49,7 +49,9 @@ def test_sbom_lists_the_lock(image):
     sbom = json.loads(inside(image, "cat /opt/wellfed/sbom.json"))
     assert (sbom["bomFormat"], sbom["specVersion"]) == ("CycloneDX", "1.5")
     installed = inside(image, "/opt/env/bin/python -m pip list --format json")
-    normal = {re.sub(r"[-_.]+", "-", p["name"]).lower(): p["version"] for p in json.loads(installed)}
+    normal = {
+        re.sub(r"[-_.]+", "-", p["name"]).lower(): p["version"] for p in json.loads(installed)
+    }
     normal.pop("wellfed", None)
     assert {part["name"]: part["version"] for part in sbom["components"]} == normal
 
@@ -74,7 +76,19 @@ def test_nothing_secret_and_nothing_left_over_is_in_it(image):
 
 def test_the_user_cannot_change_opt(image):
     writable = docker(
-        "run", "--rm", image, "find", "/opt", "(", "-type", "f", "-o", "-type", "d", ")", "-writable"
+        "run",
+        "--rm",
+        image,
+        "find",
+        "/opt",
+        "(",
+        "-type",
+        "f",
+        "-o",
+        "-type",
+        "d",
+        ")",
+        "-writable",
     )
     assert writable == ""
 
@@ -147,6 +161,8 @@ def test_the_conda_way_builds_too(conda_image):
         "import sys, torch; print(sys.prefix, torch.__version__, torch.version.cuda)",
     )  # fmt: skip
     assert seen.split() == ["/opt/env", "2.6.0+cu118", "11.8"]
+    verify = ["python", "/opt/wellfed/scripts/verify_env.py"]
+    assert "all as locked, by conda" in docker("run", "--rm", "wellfed-test-conda:v2.6", *verify)
     # the system has no Python of its own there
     assert not inside("wellfed-test-conda:v2.6", "command -v /usr/bin/python3 || true")
 
@@ -156,7 +172,10 @@ def test_a_build_without_cuda_is_refused(base_image, tmp_path):
     folder = containers.copy_checkout(tmp_path / "checkout")
     index, channel_folder = tmp_path / "index", tmp_path / "channel"
     digest = loopback.wheel(
-        index / "files", "torch", "2.6.0", '__version__ = "2.6.0"\n\n\nclass version:\n    cuda = None\n'
+        index / "files",
+        "torch",
+        "2.6.0",
+        '__version__ = "2.6.0"\n\n\nclass version:\n    cuda = None\n',
     )
     loopback.simple_index(index)
     with portable_channel(channel_folder) as channel, loopback.serve(index) as server:
@@ -178,7 +197,10 @@ def test_a_build_without_cuda_is_refused(base_image, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"ENV_FROM": "poetry"}, "ENV_FROM=poetry is not known; expected conda, channels or wheels"),
+        (
+            {"ENV_FROM": "poetry"},
+            "ENV_FROM=poetry is not known; expected conda, channels or wheels",
+        ),
         ({"TARGET": "prod"}, "TARGET=prod is not known; expected runtime or dev"),
         ({"DOCKER_HOST": "unix:///nonexistent"}, "Docker's daemon does not answer; start it"),
     ],

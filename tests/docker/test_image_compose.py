@@ -90,7 +90,10 @@ def test_up_url_down_up(checkout):
 
     code, text = checkout.image("down")
     assert code == 0, text
-    assert checkout.image("url") == (2, "error: the container is not running; start it with make up\n")
+    assert checkout.image("url") == (
+        2,
+        "error: the container is not running; start it with make up\n",
+    )
     code, text = checkout.image("up")
     assert code == 0, text
     assert "wrote .env" not in text
@@ -115,7 +118,9 @@ def test_ssh_with_a_key_file_and_a_token_file(checkout, key, tmp_path):
     code, text = checkout.image("up", **given)
     assert code == 0, text
     assert Lab(checkout.port, "of-my-own-choice").ask("/api/contents")[0] == 200
-    options = f"-i {key} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes"
+    options = (
+        f"-i {key} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes"
+    )
     command = [str(checkout.folder / "scripts" / "image.sh"), "ssh"]
     done = run(*command, env={**checkout.environ, **given, "ARGS": options}, code=0)
     assert done.returncode == 0
@@ -173,7 +178,8 @@ def test_up_picks_the_gpu_where_there_is_one(daemon, tmp_path, smi, toolkit, gpu
     for name, body in programs.items():
         (folder / name).write_text(f"#!/bin/sh\n{body}\n")
         (folder / name).chmod(0o755)
-    script = f". {containers.ROOT}/scripts/image/docker.sh; find_docker; wants_gpu && echo yes || echo no"
+    script = f". {containers.ROOT}/scripts/image/docker.sh; find_docker; "
+    script += "if wants_gpu; then echo yes; else echo no; fi"
     environ = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "GPU": gpu}
     done = subprocess.run(
         ["bash", "-c", script], env=environ, capture_output=True, text=True, timeout=60, check=True

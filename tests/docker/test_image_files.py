@@ -94,7 +94,9 @@ def test_nothing_outside_workspace_and_home_can_be_written(image, options):
 )
 def test_the_services_start_in_narrow_places(image, options, key):
     public = key.with_suffix(".pub").read_text()
-    with containers.container(image, options=[*options, "-e", f"SSH_AUTHORIZED_KEYS={public}"]) as box:
+    with containers.container(
+        image, options=[*options, "-e", f"SSH_AUTHORIZED_KEYS={public}"]
+    ) as box:
         # in a home that can be written, caches have a place
         text = box.exec("sh", "-c", "pgrep -a sshd; cat /proc/1/status")
         assert "sshd" in text

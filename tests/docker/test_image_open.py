@@ -115,11 +115,11 @@ def test_a_loader_fits_itself_to_64_mb_of_shm(image, tmp_path):
     """Four workers asked for, 64 MB of shared memory: it uses what fits, and says so."""
     script = (
         "python /opt/wellfed/scripts/sample_data.py --train 200 --val 40 --out /tmp/data && "
-        "train fit --data.path /tmp/data --data.workers 4 --data.image_size 224 --data.batch_size 64 "
-        "--run.max_steps 2 --optim.epochs 2 --model.name shufflenet_v2_x0_5"
+        "train fit --data.path /tmp/data --data.workers 4 --data.image_size 224 "
+        "--data.batch_size 64 --run.max_steps 2 --optim.epochs 2 --model.name shufflenet_v2_x0_5"
     )
     done = run("docker", "run", "--rm", image, "bash", "-c", script, seconds=300)
-    workers = re.search(r"^data\.workers +(\d+) +lowered from 4: .*/dev/shm", done.stdout, re.MULTILINE)
+    workers = re.search(r"(?m)^data\.workers +(\d+) +lowered from 4: .*/dev/shm", done.stdout)
     assert workers, done.stdout
     assert int(workers.group(1)) < 4
     assert "stopped at run.max_steps=2" in done.stdout

@@ -32,7 +32,9 @@ def public(key):
 
 @pytest.fixture(scope="module")
 def box(image, public):
-    with containers.container(image, options=["-e", f"SSH_AUTHORIZED_KEYS={public}", *PORTS]) as found:
+    with containers.container(
+        image, options=["-e", f"SSH_AUTHORIZED_KEYS={public}", *PORTS]
+    ) as found:
         yield found
 
 
@@ -66,7 +68,9 @@ def test_no_key_no_server(image):
 
 
 def test_host_keys_are_the_containers_own_and_stay(image, public, box):
-    with containers.container(image, options=["-e", f"SSH_AUTHORIZED_KEYS={public}", *PORTS]) as other:
+    with containers.container(
+        image, options=["-e", f"SSH_AUTHORIZED_KEYS={public}", *PORTS]
+    ) as other:
         before = host_key(other)
         assert before != host_key(box)
         docker("restart", "-t", "20", other.name)
@@ -78,7 +82,13 @@ def test_host_keys_are_the_containers_own_and_stay(image, public, box):
 def test_host_keys_outlive_the_container_in_a_volume(image, public):
     volume = docker("volume", "create")
     try:
-        options = ["-e", f"SSH_AUTHORIZED_KEYS={public}", "-v", f"{volume}:/home/user/.state", *PORTS]
+        options = [
+            "-e",
+            f"SSH_AUTHORIZED_KEYS={public}",
+            "-v",
+            f"{volume}:/home/user/.state",
+            *PORTS,
+        ]
         seen = set()
         for _ in range(2):
             with containers.container(image, options=options) as box:
@@ -137,5 +147,7 @@ def test_a_port_of_here_is_not_brought_there(box, key):
 def test_with_user_4242(image, key, public):
     options = ["--user", "4242", "-e", f"SSH_AUTHORIZED_KEYS={public}", *PORTS]
     with containers.container(image, options=options) as box:
-        text = run(*client(box, key, "-o", "BatchMode=yes"), "id -u; python -c 'import torch'").stdout
+        text = run(
+            *client(box, key, "-o", "BatchMode=yes"), "id -u; python -c 'import torch'"
+        ).stdout
         assert text.split() == ["4242"]

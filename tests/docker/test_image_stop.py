@@ -1,4 +1,4 @@
-"""Training that runs in the container, whoever started it, saves itself when the container is stopped."""
+"""Training in the container, whoever started it, saves itself when the container is stopped."""
 
 import os
 import re
@@ -29,7 +29,9 @@ def workspace(tmp_path):
 
 def epochs(workspace) -> int:
     """How many lines all runs have written."""
-    return sum(len(file.read_text().splitlines()) for file in workspace.glob("runs/*/metrics.jsonl"))
+    return sum(
+        len(file.read_text().splitlines()) for file in workspace.glob("runs/*/metrics.jsonl")
+    )
 
 
 def check_saved_and_resumes(image, workspace) -> None:

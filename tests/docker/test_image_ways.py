@@ -15,7 +15,14 @@ LINE = f"python -c '{PRINT_PROBE}'"
 @pytest.fixture(scope="module")
 def box(image, key):
     public = key.with_suffix(".pub").read_text()
-    options = ["-e", f"PROBE={PROBE}", "-e", f"SSH_AUTHORIZED_KEYS={public}", "-e", "API_TOKEN=s3cret"]
+    options = [
+        "-e",
+        f"PROBE={PROBE}",
+        "-e",
+        f"SSH_AUTHORIZED_KEYS={public}",
+        "-e",
+        "API_TOKEN=s3cret",
+    ]
     options += ["-p", "127.0.0.1::8888", "-p", "127.0.0.1::2222"]
     with containers.container(image, options=options) as found:
         yield found
@@ -83,7 +90,8 @@ def test_sftp(box, key, tmp_path):
     (tmp_path / "there.txt").write_text("to and fro")
     batch = tmp_path / "batch"
     batch.write_text(
-        f"put {tmp_path}/there.txt /workspace/sent.txt\nget /workspace/sent.txt {tmp_path}/back.txt\n"
+        f"put {tmp_path}/there.txt /workspace/sent.txt\n"
+        f"get /workspace/sent.txt {tmp_path}/back.txt\n"
     )
     options = ["-i", str(key), "-P", str(box.port(2222)), "-o", "StrictHostKeyChecking=no"]
     options += ["-o", f"UserKnownHostsFile={key.parent}/known", "-o", "BatchMode=yes"]
@@ -112,11 +120,10 @@ def test_make(box, expected):
     """`make` in a checkout uses the image's environment and installs nothing."""
     text = box.exec("make", "-C", "/opt/wellfed", "env", user="user")
     assert "/opt/env is ready: wheels" in text
-    rule = f"""printf 'include /opt/wellfed/Makefile\\n\\nprobe: env\\n\\t@$(PY) %s\\n' /tmp/p.py >/tmp/Makefile
-cat >/tmp/p.py <<'END'
-{PRINT_PROBE}
-END
-make -C /opt/wellfed -f /tmp/Makefile probe"""
+    makefile = "include /opt/wellfed/Makefile\n\nprobe: env\n\t@$(PY) /tmp/make.py\n"
+    box.exec("sh", "-c", 'printf "%s" "$1" >"$2"', "-", makefile, "/tmp/Makefile", user="user")
+    box.exec("sh", "-c", 'printf "%s" "$1" >"$2"', "-", PRINT_PROBE, "/tmp/make.py", user="user")
+    rule = "make -C /opt/wellfed -f /tmp/Makefile probe"
     assert read_probe(box.exec("bash", "-c", rule, user="user")) == expected
 
 
