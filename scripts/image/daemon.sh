@@ -53,7 +53,7 @@ start() {
 }
 
 stop() {
-  local pid
+  local pid place
   pid=$(cat "$DIR/pid" 2>/dev/null) || pid=""
   if [[ -n $pid && $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) == *"$DIR/data"* ]]; then
     kill "$pid"
@@ -62,6 +62,10 @@ stop() {
       sleep 0.5
     done
   fi
+  # what is still mounted in there keeps its folder; the longest path comes first
+  while IFS= read -r place; do
+    umount -l -- "$place" 2>/dev/null || true
+  done < <(awk -v dir="$DIR/" 'index($2, dir) == 1 {print $2}' /proc/mounts | sort -r)
   [[ ! -s $DIR/bridge ]] || ip link delete "$(<"$DIR/bridge")" 2>/dev/null || true
   rm -rf -- "${DIR:?}/data" "$DIR/exec" "$DIR/sock" "$DIR/pid" "$DIR/log" "$DIR/bridge"
   rmdir -- "$DIR" 2>/dev/null || true
