@@ -26,13 +26,13 @@ COPY locks locks/
 # Secrets, both optional: `ca`, the certificates of a network that signs for others; `settings`, lines KEY=VALUE
 # such as an index with a password. They are there for this step alone.
 # The user can't write beside the packages, so Python's compiled files are made here, once.
-RUN --mount=type=cache,target=/root/.cache \
+RUN --mount=type=cache,target=/var/cache/wellfed \
     --mount=type=secret,id=ca \
     --mount=type=secret,id=settings \
     if [[ -e /run/secrets/ca ]]; then \
         export SSL_CERT_FILE=/run/secrets/ca PIP_CERT=/run/secrets/ca REQUESTS_CA_BUNDLE=/run/secrets/ca; fi; \
     if [[ -e /run/secrets/settings ]]; then set -a; source /run/secrets/settings; set +a; fi; \
-    ENV_FROM=$ENV_FROM VENV=/opt/env scripts/env.sh || { tail -n 40 .cache/env.log; exit 1; }; \
+    XDG_CACHE_HOME=/var/cache/wellfed ENV_FROM=$ENV_FROM VENV=/opt/env scripts/env.sh || { tail -n 40 .cache/env.log; exit 1; }; \
     /opt/env/bin/python -m compileall -qq -j 0 /opt/env/lib || true; \
     rm -rf /opt/env/pkgs /opt/env/.lock
 COPY scripts/sbom.py scripts/
@@ -50,7 +50,7 @@ RUN apt-get update -q \
         ca-certificates git less libnss-wrapper make openssh-client openssh-server procps tini \
         $([[ $ENV_FROM != wheels ]] || echo python3 python3-venv) \
     && rm -rf /etc/ssh/ssh_host_* /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old \
-        /var/cache/ldconfig/aux-cache /var/log/*.log /var/log/apt /tmp/* /var/tmp/* /root/.cache
+        /var/cache/ldconfig/aux-cache /var/log/*.log /var/log/apt /tmp/* /var/tmp/* ~/.cache
 # /opt belongs to root and stays as it was built. "*" is no password at all; "!" would lock the account.
 RUN groupadd --gid 1000 user \
     && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash --password '*' user \
