@@ -167,7 +167,8 @@ def check_conda(lock: Path, prefix: Path, report: Report) -> None:
 
 def check_strays(report: Report) -> None:
     """Files among the packages that belong to none; what Python compiled is let be."""
-    ours = {"wellfed.pth"}
+    # ours, and what uv lays into the environments of older Pythons
+    ours = {"wellfed.pth", "_virtualenv.py", "_virtualenv.pth"}
     for folder in sorted({Path(p) for p in sys.path if p.endswith("site-packages")}):
         for place, folders, names in os.walk(folder):
             folders[:] = [name for name in folders if name != "__pycache__"]
