@@ -14,6 +14,9 @@ DATA ?=
 RESUME ?=
 # more arguments for the program that a target starts
 ARGS ?=
+# the image: what it is built on (empty: the pinned Debian), runtime or dev
+BASE_IMAGE ?=
+TARGET ?=
 # the file that env-export writes (empty: the screen)
 OUT ?=
 
@@ -45,6 +48,10 @@ env-export:  ## Write what is really installed, with hashes (OUT=FILE)
 	@scripts/env.sh >&2
 	@$(PY) scripts/env/export.py
 
+.PHONY: verify-env
+verify-env: env  ## Compare every installed file with the lock
+	@$(PY) scripts/verify_env.py
+
 .PHONY: lock
 lock:  ## Solve the locks again
 	@scripts/env.sh tools
@@ -67,6 +74,45 @@ TRAIN_ARGS = $(if $(RESUME),--run.resume "$$RESUME",--config configs/$(if $(DATA
 lab: env  ## Open JupyterLab on 127.0.0.1
 	@"$$VENV/bin/jupyter" lab --ip 127.0.0.1 $$([ "$$(id -u)" != 0 ] || echo --allow-root) $(ARGS)
 
+##@ Image
+
+image up ssh: export ARGS := $(ARGS)
+image: export BASE_IMAGE := $(BASE_IMAGE)
+image: export TARGET := $(TARGET)
+
+.PHONY: image
+image:  ## Build the image and say how to run it (ENV_FROM=wheels, TARGET=dev, BASE_IMAGE=)
+	@scripts/image.sh build
+
+.PHONY: up
+up:  ## Start the container: JupyterLab, SSH when a key is given; with the GPU where there is one
+	@scripts/image.sh up
+
+.PHONY: down
+down:  ## Stop and remove the container; its volumes stay
+	@scripts/image.sh down
+
+.PHONY: shell
+shell:  ## Open a shell in the container
+	@scripts/image.sh shell
+
+.PHONY: lab-url
+lab-url:  ## Show JupyterLab's address, with its token
+	@scripts/image.sh url
+
+.PHONY: ssh
+ssh:  ## Log in to the container by SSH
+	@scripts/image.sh ssh
+
+.PHONY: logs
+logs:  ## Show what the container says
+	@scripts/image.sh logs
+
+.PHONY: image-test
+image-test: env  ## Build the image and test it (minutes; needs Docker, or root with CI=true)
+	@scripts/env.sh tools
+	@$(PY) -m pytest -m docker tests/docker $(ARGS)
+
 ##@ Quality
 
 .PHONY: test
@@ -82,7 +128,7 @@ check: env  ## Look for mistakes without running anything: ruff, mypy, shellchec
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
-	@if command -v shellcheck >/dev/null; then shellcheck -x scripts/*.sh; else echo "shellcheck is not installed: scripts/*.sh not checked"; fi
+	@if command -v shellcheck >/dev/null; then shellcheck -x scripts/*.sh scripts/image/daemon.sh docker/*.sh; else echo "shellcheck is not installed: *.sh not checked"; fi
 
 .PHONY: fmt
 fmt: env  ## Format the code and mend what can be mended

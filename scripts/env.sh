@@ -78,7 +78,8 @@ is_ready() {  # no Python starts here: this is what every make train waits for
   marker_read "$VENV" && marker_is state ready || return 1
   [[ $ENV_FROM == auto ]] || marker_is way "$ENV_FROM" || return 1
   use_way "$(marker_get way)"
-  marker_is lock "$HASH" && marker_is prefix "$VENV" && marker_is checkout "$ROOT" &&
+  # an image's environment can't be written, and serves whatever checkout is mounted
+  marker_is lock "$HASH" && marker_is prefix "$VENV" && { marker_is checkout "$ROOT" || [[ ! -w $VENV ]]; } &&
     [[ -x $VENV/bin/python ]] && python_fits
 }
 
@@ -128,6 +129,8 @@ decide_work() {  # sets WORK: build, update or repair; another way or Python on 
   WORK=build
   owned_or_new "$VENV" VENV
   marker_read "$VENV" || return 0
+  [[ -w $VENV ]] || die "$SHOWN ($(marker_get way)) can't be written, and ${PIP_FILE#"$ROOT"/} asks for something else;" \
+    "in a container: build the image again (make image), or say VENV=.venv for an environment of your own"
   was="$(marker_get way), Python $(marker_get python), torch $(marker_get torch)"
   if ! marker_is state ready; then
     say "$SHOWN is half made (an earlier make env did not finish): building it again"
