@@ -65,9 +65,23 @@ class DataConfig:
     """Batches that each worker keeps ready. auto: 4 with CUDA, 2 on the CPU, fewer where memory or
     /dev/shm is short."""
 
+    workers_kind: Literal["auto", "process", "thread"] = "auto"
+    """What a worker is. Threads share one process: less memory, a faster start; the steps of our
+    own line let them run side by side. Python code of yours, a transform for one, does that in
+    processes alone. auto: what the machine's measurement showed to be faster."""
+
     start_method: Literal["auto", "fork", "forkserver", "spawn"] = "auto"
     """How workers start. auto: fork on Linux, since it shares the file list without a copy. Choose
     forkserver when a library of yours does not survive a fork."""
+
+    resize: Literal["antialias", "bilinear", "dct"] = "antialias"
+    """How a window is scaled. antialias: triangle filter, as torchvision and Pillow do it; bilinear:
+    two pixels each way, without antialiasing, a little faster and noisier; dct: as antialias, but a
+    JPEG is decoded at 1/2, 1/4 or 1/8 where the window is at least twice as large as needed."""
+
+    trust: bool = False
+    """Unpickle what a container holds as Python pickles, and run `pipe:` addresses. Either runs code
+    that came with the data, so it is off."""
 
     max_pixels: int = 178_956_970
     """Larger images are bad samples, decided from the header before decoding (decompression bombs).
@@ -219,6 +233,7 @@ FREE_ON_RESUME = frozenset(
         "data.workers",
         "data.prefetch",
         "data.start_method",
+        "data.workers_kind",
         "data.bad_budget",
         "run.folder",
         "run.checkpoint_minutes",
