@@ -9,6 +9,7 @@ TrainError                exit code 2, message without a traceback
 |- CheckpointError        a checkpoint is torn, foreign, or does not fit this run
 `- SetupError             the machine or the environment lacks something (disk, package, device)
 Interrupted               a signal ended the run after it was saved: exit code 128 + signal
+BadSample                 one sample is unusable: it goes into the ledger, the run goes on
 ```
 
 Every exception takes ONE string: the loader re-raises what a worker raised by calling the type with
@@ -36,6 +37,14 @@ class CheckpointError(TrainError):
 
 class SetupError(TrainError):
     """The machine or the environment lacks something: disk space, a package, a device."""
+
+
+class BadSample(Exception):
+    """One sample's stored bytes are damaged, or no usable image; the message is the reason.
+
+    No TrainError: it never ends a run. Whoever makes batches catches it, writes the sample's key
+    and this reason into the ledger of bad samples, and puts another sample in its place.
+    """
 
 
 class Interrupted(Exception):
