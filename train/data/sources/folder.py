@@ -11,6 +11,7 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequenc
 import numpy as np
 
 from train.data.sources import Record
+from train.data.sources.names import Names, decode
 from train.errors import DataError
 
 IMAGE_EXTENSIONS = frozenset(
@@ -69,7 +70,7 @@ class Scan(NamedTuple):
 class FolderSource:
     """Files of an image folder.
 
-    The list is one block of bytes and offsets, shared by forked workers.
+    Their names are one block of bytes, shared by forked workers.
 
     Args:
         root: the folder that the keys are relative to.
@@ -79,25 +80,18 @@ class FolderSource:
 
     def __init__(self, root: str, keys: Sequence[bytes], labels: Sequence[int]):
         self.root = os.fsencode(os.path.abspath(root))
-        self._names = np.frombuffer(b"".join(keys), dtype=np.uint8)
-        self._ends = np.cumsum([len(key) for key in keys], dtype=np.int64)
+        self.names = Names.of(keys)
         self.labels = np.asarray(labels, dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def _key(self, index: int) -> bytes:
-        if not 0 <= index < len(self.labels):  # NumPy would take -1 for the last one
-            raise IndexError(index)
-        start = int(self._ends[index - 1]) if index else 0
-        return self._names[start : int(self._ends[index])].tobytes()
-
     def key(self, index: int) -> str:
         """The path relative to the data folder, undecodable bytes as surrogates."""
-        return os.fsdecode(self._key(index))
+        return self.names[index]
 
     def __getitem__(self, index: int) -> Record:
-        key = self._key(index)
+        key = self.names.raw(index)
         with open(os.path.join(self.root, key), "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             if size > MAX_FILE_BYTES:
@@ -105,7 +99,7 @@ class FolderSource:
                     f"file of {size >> 20} MiB, more than the {MAX_FILE_BYTES >> 20} MiB "
                     "an image may have"
                 )
-            return Record(file.readall(), int(self.labels[index]), os.fsdecode(key))
+            return Record(file.readall(), int(self.labels[index]), decode(key))
 
 
 def list_classes(root: str) -> Tuple[List[str], List[Skipped]]:
