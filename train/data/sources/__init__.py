@@ -3,23 +3,30 @@
 The contract of a source: `len(source)`, `source[i] -> Record`, `source.key(i)`, `source.labels`
 (int64 (N,)), picklable, its index in NumPy arrays and never in Python lists: reference counts of
 list items copy the pages of a forked worker, and memory grows with every epoch.
+
+What is damaged: a record that can't be used raises `BadSample` or, where the storage fails,
+`OSError`; both cost this record alone. A container that can't be used raises `DataError` when it
+is opened.
 """
 
-from typing import NamedTuple, Protocol
+from typing import Any, Dict, NamedTuple, Optional, Protocol, Union
 
 import numpy as np
 
+BAD_LABEL = -1
+"""Label of a record whose own is missing or makes no sense; reading it says why (`BadSample`)."""
+
 
 class Record(NamedTuple):
-    """One encoded sample.
+    """One sample as it is stored.
 
     Attributes:
-        data: the bytes as they are stored.
+        data: the encoded bytes; or pixels, uint8 (h, w, 3), where the container stores them.
         label: class number.
         key: names the sample for people: a path relative to the data folder.
     """
 
-    data: bytes
+    data: Union[bytes, memoryview, np.ndarray]
     label: int
     key: str
 
@@ -27,14 +34,15 @@ class Record(NamedTuple):
 class Source(Protocol):
     """What every container offers."""
 
-    labels: np.ndarray
-    """Class numbers, int64 (N,)."""
+    @property
+    def labels(self) -> np.ndarray:
+        """Class numbers, int64 (N,); BAD_LABEL where there is none."""
 
     def __len__(self) -> int:
         """Number of records."""
 
     def __getitem__(self, index: int) -> Record:
-        """Read one record; OSError where the storage fails."""
+        """Read one record; BadSample or OSError where it can't be used."""
 
     def key(self, index: int) -> str:
         """Name one record without reading it."""
@@ -51,14 +59,29 @@ class Subset:
     def __init__(self, source: Source, indices: np.ndarray):
         self.source = source
         self.indices = np.asarray(indices, dtype=np.int64)
-        self.labels = source.labels[self.indices]
+        self._labels: Optional[np.ndarray] = None
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Class numbers, int64 (M,)."""
+        if self._labels is None:
+            self._labels = self.source.labels[self.indices]
+        return self._labels
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**vars(self), "_labels": None}  # the source has them already
 
     def __len__(self) -> int:
         return len(self.indices)
 
+    def _below(self, index: int) -> int:
+        if not 0 <= index < len(self.indices):  # NumPy would take -1 for the last one
+            raise IndexError(index)
+        return int(self.indices[index])
+
     def __getitem__(self, index: int) -> Record:
-        return self.source[int(self.indices[index])]
+        return self.source[self._below(index)]
 
     def key(self, index: int) -> str:
         """Name one record without reading it."""
-        return self.source.key(int(self.indices[index]))
+        return self.source.key(self._below(index))

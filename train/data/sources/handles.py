@@ -42,13 +42,13 @@ class StoredFile:
     """
 
     def __init__(self, path: str):
-        self._descriptor = -1  # for __del__, should opening fail
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        info = os.fstat(self._descriptor)
+        self.descriptor = -1  # for __del__, should opening fail
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        info = os.fstat(self.descriptor)
         self.stamp = Stamp(info.st_size, info.st_mtime_ns)
         if hasattr(os, "posix_fadvise"):
             # Records are read whole and in random order: what lies behind them is not wanted.
-            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+            os.posix_fadvise(self.descriptor, 0, 0, os.POSIX_FADV_RANDOM)
 
     def read(self, offset: int, length: int) -> bytes:
         """Read exactly `length` bytes.
@@ -56,21 +56,25 @@ class StoredFile:
         Raises:
             OSError: the storage fails, or the file ends before.
         """
-        data = os.pread(self._descriptor, length, offset)
+        if not 0 <= offset <= offset + length <= self.stamp.size:  # before memory is taken for it
+            raise _ends(self.stamp.size, offset, length)
+        data = os.pread(self.descriptor, length, offset)
         while len(data) < length:
-            more = os.pread(self._descriptor, length - len(data), offset + len(data))
+            more = os.pread(self.descriptor, length - len(data), offset + len(data))
             if not more:
-                end = offset + len(data)
-                raise OSError(
-                    errno.EIO,
-                    f"the file ends at byte {end:,}, expected {length:,} bytes from {offset:,}",
-                )
+                raise _ends(offset + len(data), offset, length)
             data += more
         return data
 
     def __del__(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+
+def _ends(size: int, offset: int, length: int) -> OSError:
+    return OSError(
+        errno.EIO, f"the file ends at byte {size:,}, expected {length:,} bytes from {offset:,}"
+    )
 
 
 class _LibraryFile:
