@@ -1,11 +1,19 @@
 """Reading small pieces of a large file in order, as the first scan of a container does."""
 
 import os
+from typing import Optional
 
 from train.errors import DataError
 
 _LEAST = 4096
 _MOST = 1 << 20
+_COMPRESSED = {
+    b"\x1f\x8b": ("gzip", "gunzip -c OLD > NEW"),
+    b"BZh": ("bzip2", "bunzip2 -c OLD > NEW"),
+    b"\xfd7zXZ": ("xz", "xz -dc OLD > NEW"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "zstd -dc OLD > NEW"),
+    b"PK\x03\x04": ("zip", "unzip OLD"),
+}
 
 
 class Scanner:
@@ -53,3 +61,20 @@ class Scanner:
                 ) from None
             self._start, begin = offset, 0
         return self._window[begin : begin + length]
+
+    def not_of_kind(self, kind: str) -> str:
+        """Say that a file is none of its kind, and what it seems to be instead."""
+        start = self.read(0, 16)
+        compressed = self._compression(start)
+        if compressed is not None:
+            return compressed
+        return f"{self.path!r} is no {kind} (it begins with {start!r})"
+
+    def _compression(self, start: bytes) -> Optional[str]:
+        for magic, (name, command) in _COMPRESSED.items():
+            if start.startswith(magic):
+                return (
+                    f"{self.path!r} is compressed ({name}): a record in it can't be found without "
+                    f"reading all that is before it; unpack it once: {command}"
+                )
+        return None

@@ -13,13 +13,6 @@ BLOCK = 512
 _MOST_EXTENSION = 1 << 20
 """Bytes of a long name or pax header; more is damage."""
 
-_COMPRESSED = {
-    b"\x1f\x8b": ("gzip", "gunzip -c {0} > plain.tar"),
-    b"BZh": ("bzip2", "bunzip2 -c {0} > plain.tar"),
-    b"\xfd7zXZ": ("xz", "xz -dc {0} > plain.tar"),
-    b"\x28\xb5\x2f\xfd": ("zstd", "zstd -dc {0} > plain.tar"),
-    b"PK\x03\x04": ("zip", "unzip {0}"),
-}
 _KINDS = {
     b"1": "a hard link",
     b"2": "a symbolic link",
@@ -71,7 +64,7 @@ def members(scan: Scanner, notes: List[str]) -> Iterator[Member]:
             member, position, ended = _next(scan, position)
         except _Damage as error:
             if position == 0:
-                raise DataError(_no_tar(scan)) from None
+                raise DataError(scan.not_of_kind("tar file")) from None
             notes.append(
                 f"damaged at byte {position:,} of {scan.size:,} ({error}); what follows is left out"
             )
@@ -189,14 +182,3 @@ def _pax(data: bytes) -> Dict[bytes, bytes]:
         records[key] = value[:-1]
         position += length
     return records
-
-
-def _no_tar(scan: Scanner) -> str:
-    start = scan.read(0, 16)
-    for magic, (name, command) in _COMPRESSED.items():
-        if start.startswith(magic):
-            return (
-                f"{scan.path!r} is compressed ({name}), so no record can be found in it without "
-                f"reading all before it; unpack it first: {command.format('FILE')}"
-            )
-    return f"{scan.path!r} is no tar file (it begins with {start!r})"
