@@ -8,7 +8,6 @@ import os
 import pickle
 import re
 import struct
-import urllib.parse
 from array import array
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -24,6 +23,7 @@ from train.errors import BadSample, DataError
 _LABEL = struct.Struct("<I")
 _EVERY = 1000
 _SHOWN = 5
+_LISTED = 1000
 _PICKLE = "holds Python pickles; reading them could run code that came with the data"
 _TRUST = "set data.trust=true if you trust whoever made it, or pack the data again"
 
@@ -79,6 +79,8 @@ class LmdbSource:
         label = int(arrays["labels"][index])
         file = stored_file(self.index.container, self._stamp)
         if self.index.meta["pickled"]:
+            if not self.trust:  # an index that lies beside the data may say anything
+                raise BadSample(f"the value {_PICKLE}; {_TRUST}")
             return Record(_unpickled(file.read(offset, size))[0], label, key)
         if label == BAD_LABEL:
             raise BadSample(_why_unusable(file.read(offset, size)))
@@ -180,13 +182,15 @@ def _arrays(
             return _pickled_arrays(file, found, special, progress)
         raise DataError(f"{path!r} {_PICKLE}; {_TRUST}")
     said = _said_length(path, special)
-    absent = np.setdiff1d(np.arange(said), numbers) if said > len(numbers) else np.arange(0)
+    absent = said - int(np.count_nonzero(numbers < said))
+    # Among so many numbers the first missing ones are: `said` itself may be anything.
+    first = np.setdiff1d(np.arange(min(said, len(numbers) + _LISTED)), numbers)[:_LISTED]
     names, notes = _names(special.get(b"__keys__"), numbers)
     meta = {
         "pickled": False,
         "said": said,
-        "missing": ["%08d" % number for number in absent[:1000]],
-        "missing_count": len(absent),
+        "missing": ["%08d" % number for number in first],
+        "missing_count": absent,
         "notes": notes,
     }
     arrays = {"offsets": offsets, "sizes": sizes, "labels": labels}
@@ -230,9 +234,7 @@ def _names(block: Optional[bytes], numbers: np.ndarray) -> Tuple[Names, List[str
             lines.pop()
         if not len(numbers) or len(lines) > numbers[-1]:
             # A line can't hold a line end: the writer quotes it, and the sign it quotes with.
-            quoted = b"%" in block
-            picked = [lines[number] for number in numbers.tolist()]
-            return Names.of([unquote(line) if quoted else line for line in picked]), notes
+            return Names.of([unquote(lines[number]) for number in numbers.tolist()]), notes
         notes.append(
             f"warning: __keys__ has {len(lines)} names for records up to {numbers[-1]}: not used"
         )
@@ -246,7 +248,7 @@ def quote(name: bytes) -> bytes:
 
 def unquote(line: bytes) -> bytes:
     """The inverse of `quote`."""
-    return urllib.parse.unquote_to_bytes(line) if b"%" in line else line
+    return line.replace(b"%0A", b"\n").replace(b"%25", b"%")
 
 
 def _looks_pickled(value: bytes) -> bool:

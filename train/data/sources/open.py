@@ -1,0 +1,257 @@
+"""From a path to sources, whatever the container; classes have the same numbers in all of them."""
+
+import os
+import stat
+from typing import List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from train.data.sources import Source
+from train.data.sources.classes import (
+    Classes,
+    class_notes,
+    labelled,
+    missing_note,
+    numbers,
+    read_classes,
+    refuse_empty,
+    refuse_new,
+)
+from train.data.sources.folder import Skipped, describe_skipped, list_classes, scan_folder
+from train.data.sources.index import Progress
+from train.data.sources.layout import VAL_NAMES, Place, locate
+from train.data.sources.shards import MOST_CLASSES
+from train.errors import DataError
+
+
+class Opened(NamedTuple):
+    """An opened container.
+
+    Attributes:
+        source: its records.
+        classes: names; the position is the class number.
+        notes: what the user should know, one line each.
+        skipped: what was left out, in reading order.
+        kind: "folder", "tar", "lmdb", "hdf5" or "tfrecord".
+    """
+
+    source: Source
+    classes: Tuple[str, ...]
+    notes: List[str]
+    skipped: List[Skipped]
+    kind: str
+
+
+class Sets(NamedTuple):
+    """The sets that lie at a path.
+
+    Attributes:
+        train: the training set, or all there is.
+        val: the validation set; None: there is none.
+        classes, notes, skipped, kind: see `Opened`; keys of `skipped` are relative to `root`.
+        root: absolute path.
+    """
+
+    train: Source
+    val: Optional[Source]
+    classes: Tuple[str, ...]
+    notes: List[str]
+    skipped: List[Skipped]
+    kind: str
+    root: str
+
+
+def open_container(path: str, trust: bool = False, progress: Optional[Progress] = None) -> Opened:
+    """Open a path that holds one set: a folder of classes, a container, shards.
+
+    Args:
+        path: of the folder or file.
+        trust: unpickle what a container holds as pickles.
+        progress: called with the number of images found so far.
+
+    Raises:
+        DataError: nothing that can be opened there, or a training and a validation set.
+    """
+    sets = open_sets(path, allow_empty=True, progress=progress, trust=trust)
+    if sets.val is not None:
+        raise DataError(f"{path!r} has a training and a validation set, expected one set")
+    return Opened(sets.train, sets.classes, sets.notes, sets.skipped, sets.kind)
+
+
+def open_sets(
+    path: str,
+    allow_empty: bool = False,
+    progress: Optional[Progress] = None,
+    trust: bool = False,
+) -> Sets:
+    """Open what lies at a path, of any kind.
+
+    Args:
+        path: a folder of images, the folder of a pack, a container, a folder of shards.
+        allow_empty: go on when a class has no image.
+        progress: called with the number of images found so far.
+        trust: unpickle what a container holds as pickles.
+
+    Raises:
+        DataError: see `train.data.sources.splits.open_splits`.
+    """
+    place = locate(_existing(path))
+    if place.kind == "folder":
+        return _open_folder(place, allow_empty, progress)
+    given = read_classes(place.classes)
+    train = _open_files(place, place.train, given, progress, trust)
+    if place.val is None and not given and len(train.source) == 0:
+        raise DataError(f"{place.root!r} has no images{_left_out(train.skipped)}")
+    classes = given or numbers(train.source)
+    notes = place.notes + train.notes + class_notes(place.root, classes)
+    notes += refuse_empty(train.source, train.skipped, classes, place.root, allow_empty)
+    val, skipped = None, list(train.skipped)
+    if place.val is not None:
+        found = _open_files(place, place.val, given, progress, trust)
+        if len(found.source) == 0:
+            raise DataError(
+                f"the validation set of {place.root!r} has no images; pack it again, or remove it "
+                "and a share of the training set is set aside"
+            )
+        present = _present(found.source, classes, all_numbers=not given)
+        refuse_new(place.root, present, classes)
+        notes += found.notes + missing_note(present, classes)
+        skipped += found.skipped
+        val = labelled(found.source, len(classes))
+    source = labelled(train.source, len(classes))
+    return Sets(source, val, classes, notes, skipped, place.kind, place.root)
+
+
+def _existing(path: str) -> str:
+    """The absolute path, which exists."""
+    if "://" in path or path.startswith("pipe:"):
+        raise DataError(
+            f"data.path: {path!r} is an address, expected a folder or file on this machine; copy "
+            "the shards here first (aws s3 cp, gsutil cp, rclone, wget)"
+        )
+    root = os.path.abspath(os.path.expanduser(path))
+    try:
+        mode = os.stat(root).st_mode
+    except PermissionError:
+        raise DataError(
+            f"data.path: {root!r} can't be reached: permission denied for user {os.geteuid()} on "
+            "it or on a folder above it"
+        ) from None
+    except OSError:
+        mode = 0
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        raise DataError(
+            f"data.path: no such folder: {path!r}"
+            + ("" if path != "data/sample" else "; make it with: python scripts/sample_data.py")
+        )
+    return root
+
+
+class _Files(NamedTuple):
+    source: Source
+    notes: List[str]
+    skipped: List[Skipped]
+
+
+def _open_files(
+    place: Place,
+    paths: Sequence[str],
+    classes: Optional[Tuple[str, ...]],
+    progress: Optional[Progress],
+    trust: bool,
+) -> _Files:
+    """Open one set of containers. Their modules are imported when they are needed."""
+    num_classes = len(classes) if classes else None
+    if place.kind == "tar":
+        from train.data.sources.tar import open_tar
+
+        tar = open_tar(paths, num_classes, progress, trust)
+        return _Files(tar.source, tar.notes, tar.skipped)
+    if place.kind == "tfrecord":
+        from train.data.sources.tfrecord import open_tfrecord
+
+        records = open_tfrecord(paths, num_classes, progress)
+        return _Files(records.source, records.notes, records.skipped)
+    if place.kind == "lmdb":
+        from train.data.sources.lmdb_source import open_lmdb
+
+        database = open_lmdb(paths[0], trust, progress)
+        missing = [Skipped(key, "missing_record", "") for key in database.missing]
+        return _Files(database.source, database.notes, missing)
+    from train.data.sources.hdf5_source import open_hdf5
+
+    file = open_hdf5(paths[0], progress)
+    return _Files(file.source, file.notes, [])
+
+
+def _left_out(skipped: Sequence[Skipped]) -> str:
+    return "".join(f"; {line}" for line in describe_skipped(skipped))
+
+
+def _present(source: Source, classes: Classes, all_numbers: bool) -> List[str]:
+    """Names of the classes that a set has; where asked, also numbers that have no name."""
+    found = np.unique(source.labels)
+    found = found[(found >= 0) & (found < (MOST_CLASSES if all_numbers else len(classes)))]
+    return [classes[n] if n < len(classes) else str(n) for n in found.tolist()]
+
+
+def _open_folder(place: Place, allow_empty: bool, progress: Optional[Progress]) -> Sets:
+    root, train_root = place.root, place.train[0]
+    found, skipped = list_classes(train_root)
+    if not found:
+        raise DataError(
+            f"{train_root!r} has no class folders: expected {train_root}/<class>/<image>.jpg, "
+            "one folder per class"
+        )
+    classes, notes = _folder_classes(place, found)
+    notes = class_notes(train_root, classes) + notes + _unused(root, train_root) + place.notes
+    scan = scan_folder(train_root, classes, progress)
+    skipped = [_below(item, train_root, root) for item in skipped + scan.skipped]
+    notes += refuse_empty(scan.source, scan.skipped, classes, train_root, allow_empty)
+    if place.val is None:
+        return Sets(scan.source, None, classes, notes, skipped, "folder", root)
+    val_root = place.val[0]
+    found, beside = list_classes(val_root)
+    refuse_new(val_root, found, classes)
+    notes += missing_note(found, classes)
+    val = scan_folder(val_root, classes, progress)
+    if len(val.source) == 0:
+        raise DataError(
+            f"{val_root!r} has no images; fill it, or remove it and a share of train is set aside"
+        )
+    skipped += [_below(item, val_root, root) for item in beside + val.skipped]
+    return Sets(scan.source, val.source, classes, notes, skipped, "folder", root)
+
+
+def _folder_classes(place: Place, found: Sequence[str]) -> Tuple[Classes, List[str]]:
+    """Class folders in text order; in the order of classes.json, where a pack has one."""
+    try:
+        given = read_classes(place.classes)
+    except DataError as error:
+        return tuple(found), [f"note: not used: {error}"]
+    if given is None:
+        return tuple(found), []
+    lacking = [name for name in found if name not in given]
+    if lacking:
+        return tuple(found), [f"note: not used: {place.classes!r}, it lacks {lacking[0]!r}"]
+    return given, []
+
+
+def _unused(root: str, train_root: str) -> List[str]:
+    if train_root == root:
+        return []
+    names = sorted(
+        name
+        for name in os.listdir(root)
+        if name not in ("train", *VAL_NAMES) and os.path.isdir(os.path.join(root, name))
+    )
+    if not names:
+        return []
+    return [f"note: not used: {', '.join(map(repr, names[:5]))}, beside train and val"]
+
+
+def _below(item: Skipped, folder: str, root: str) -> Skipped:
+    """The same item, its key relative to the data folder."""
+    return item._replace(
+        key=os.path.join(os.path.relpath(folder, root), item.key) if folder != root else item.key
+    )
