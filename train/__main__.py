@@ -1,4 +1,4 @@
-"""The command line: `python -m train fit`, `python -m train info` (or `train ...`).
+"""The command line: `python -m train fit`, `pack`, `info` (or `train ...`).
 
 Exit codes: 0 done; 2 something that you can mend, in one message; 130 Ctrl-C and 143 SIGTERM, after
 saving.
@@ -27,6 +27,7 @@ except ModuleNotFoundError as missing:
 from train import __version__, machine
 from train.config import Config, flatten
 from train.errors import ConfigError, Interrupted, TrainError
+from train.pack import options as packing
 
 DESCRIPTION = """Train an image classifier whose accelerator never waits for data, and say so with
 numbers.
@@ -35,6 +36,7 @@ numbers.
   train fit --data.path DIR                       your own folder of images
   train fit --data.path DIR --print_config        all settings, to save as your own recipe
   train fit --run.resume runs/NAME                go on from the very next sample
+  train pack DIR OUT                              pack it once, and read it faster ever after
   train info                                      what this machine offers
 """
 
@@ -59,7 +61,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except Interrupted as stop:
         return _end(f"{stop.signal_name}: {stop}", stop.exit_code)
     except KeyboardInterrupt:
-        return _end("interrupted before training began; nothing to save", 128 + signal.SIGINT)
+        return _end("interrupted before anything began; nothing to save", 128 + signal.SIGINT)
     except BrokenPipeError:  # `train info | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
@@ -91,6 +93,8 @@ def build_parser() -> jsonargparse.ArgumentParser:
     )
     fit.add_class_arguments(Config, None)
     commands.add_subcommand("fit", fit, help="train a model")
+    pack = packing.build_parser(_AsWritten)
+    commands.add_subcommand("pack", pack, help="pack a data set, to read it faster")
     info = jsonargparse.ArgumentParser(
         description="Show what this machine and this environment offer."
     )
@@ -114,9 +118,14 @@ def _run(asked: List[str]) -> int:
     try:
         options = parser.parse_args(arguments)
     except argparse.ArgumentError as error:
-        raise ConfigError(_in_plain_words(str(error))) from None
+        raise ConfigError(_in_plain_words(str(error), arguments[0])) from None
     if options.subcommand == "info":
         return _info(options.info.json)
+    if options.subcommand == "pack":
+        from train.pack.run import pack
+
+        pack(packing.from_namespace(options.pack), cpus)
+        return 0
     # It imports torch: late, so that --help and errors in settings come at once.
     from train.fit import fit
 
@@ -180,7 +189,7 @@ def _check_recipes(arguments: List[str]) -> None:
             )
 
 
-def _in_plain_words(message: str) -> str:
+def _in_plain_words(message: str, command: str) -> str:
     """The parser's message without Python's type syntax, and the key that was probably meant."""
     message = re.sub(r"<class '([\w.]+)'>", r"\1", message).replace("typing.", "")
     message = re.sub(r"Expected an? (\w+\.)", r"expected \1", message)
@@ -188,7 +197,8 @@ def _in_plain_words(message: str) -> str:
     for word in re.findall(r"(?:--|')(\w+\.\w+)", message):
         near = [] if word in keys else difflib.get_close_matches(word, keys, n=1)
         message += "".join(f"\ndid you mean --{key}?" for key in near)
-    return f"{message}\nsee: python -m train fit --help"
+    command = command if command in ("pack", "info") else "fit"
+    return f"{message}\nsee: python -m train {command} --help"
 
 
 def _info(as_json: bool) -> int:

@@ -1,0 +1,241 @@
+"""`train pack` from its first line to its last."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Dict, Tuple
+
+from train import __version__, machine
+from train.console import Bar, say
+from train.errors import Interrupted, SetupError
+from train.files import write_whole
+from train.machine import bytes_text
+from train.pack import target as place
+from train.pack.journal import JOURNAL, Partial, Position, partial_of
+from train.pack.options import SUBSAMPLING, PackOptions
+from train.pack.plan import Plan, check_room, estimate, make_plan, open_data
+from train.pack.speed import measure
+from train.pack.summary import describe
+from train.pack.verify import verify_alone, verify_pack
+from train.pack.write import Meter, SplitWriting, Work
+from train.pack.writers import Target, writer_class
+from train.signals import StopRequest
+
+MB = 1_000_000
+
+
+def pack(options: PackOptions, cpus: machine.Measure[int]) -> None:
+    """Pack, verify, or both.
+
+    Raises:
+        TrainError: something to mend, in one message.
+        Interrupted: a signal came; the message has the command that goes on.
+    """
+    threads = cpus.value if options.workers == "auto" else options.workers
+    why = f"{cpus.source}" if options.workers == "auto" else "as asked for"
+    with StopRequest(lambda _: say("stopping; a second signal ends at once")) as stop:
+        if options.dst is None:
+            verify_alone(options, threads, stop)
+            return
+        dst = Path(os.path.abspath(os.path.expanduser(options.dst)))
+        place.refuse_source(options.src, dst)
+        place.mend(dst)
+        marker = place.read_marker(dst)
+        if options.verify and marker is not None and not options.overwrite:
+            _verify_existing(options, dst, marker, threads, stop)
+            return
+        place.check_target(dst, options.overwrite)
+        plan = make_plan(options)
+        say(f"threads   {threads} ({why})")
+        _make(options, plan, dst, threads, stop)
+        if options.verify:
+            verify_pack(options, dst, plan, threads, stop)
+        if stop.signum is None:
+            measure(options, dst, plan, cpus.value)
+
+
+def _make(
+    options: PackOptions, plan: Plan, dst: Path, threads: int, stop: StopRequest
+) -> None:
+    """Write the pack beside its place, then put it there."""
+    about = {**options.lasting(), "source": plan.fingerprint}
+    rate = 0.0
+    if not _is_whole(partial_of(dst), about, options.overwrite):
+        with Partial(dst, about, options.overwrite) as partial:
+            position = partial.latest(lambda at: _fits(at, options, plan, partial)) or Position(
+                next(iter(plan.splits)), 0, None, {}, {}
+            )
+            done = _done(position, plan)
+            if done:
+                say(f"goes on   after {done} of {plan.num_records} images")
+            needed = estimate(plan, options)
+            check_room(partial.path, needed, done / plan.num_records)
+            say(
+                f"target    {dst}: {options.container}, {options.content}, about "
+                f"{bytes_text(needed.after)} (the images now: {bytes_text(needed.before)})",
+                indent=10,
+            )
+            work = Work(
+                options, partial, threads, lambda: stop.signum is not None, plan.num_records
+            )
+            try:
+                counts, rate = _write(work, plan, position, stop)
+                _complete(options, plan, partial, counts, about)
+            except OSError as error:
+                raise _disk_error(error, partial.path, options) from None
+    try:
+        place.put_in_place(dst)
+    except OSError as error:
+        raise SetupError(
+            f"the pack is whole, but {str(partial_of(dst))!r} can't be renamed to {dst.name!r}: "
+            f"{error.strerror}; rename it yourself"
+        ) from None
+    marker = place.read_marker(dst)
+    if marker is not None:
+        describe(dst, marker, rate)
+
+
+def _write(
+    work: Work, plan: Plan, position: Position, stop: StopRequest
+) -> Tuple[Dict[str, Any], float]:
+    """Write all splits; returns the counts, and images/s."""
+    names = list(plan.splits)
+    done = _done(position, plan)
+    meter = Meter(plan.num_records, done)
+    with Bar("packing", plan.num_records, done) as bar:
+        while position.split:
+            after = names.index(position.split) + 1
+            split = SplitWriting(
+                work,
+                _target(work.options, plan, work.partial, position.split),
+                plan.splits[position.split],
+                position,
+                names[after] if after < len(names) else "",
+            )
+            try:
+                following = split.run(bar, meter)
+            finally:
+                split.close()
+            if following is None:
+                assert stop.signum is not None
+                raise Interrupted(
+                    stop.signum,
+                    f"stopped after {_done(split.position, plan)} of {plan.num_records} images; "
+                    f"go on with:\n{work.options.command()}",
+                )
+            position = following
+    return position.counts, meter.rate
+
+
+def _complete(
+    options: PackOptions, plan: Plan, partial: Partial, counts: Dict[str, Any], about: Dict
+) -> None:
+    """Add what stands beside the containers; the marker last, since it says that all is there."""
+    folder = partial.path
+    write_whole(folder / place.CLASSES, json.dumps(list(plan.classes)).encode() + b"\n")
+    if options.container != "folder":
+        _write_indexes(folder)
+    marker = {
+        "format": place.FORMAT,
+        "version": place.VERSION,
+        "made_by": f"wellfed {__version__}",
+        "options": options.lasting(),
+        "subsampling": SUBSAMPLING,
+        "records": {name: counts.get("records:" + name, 0) for name in plan.splits},
+        "counts": counts,
+        "about": about,
+    }
+    write_whole(folder / place.MARKER, json.dumps(marker, indent=1).encode() + b"\n")
+    partial.remove_traces()
+
+
+def _write_indexes(folder: Path) -> None:
+    """Open it once: the indexes are written, and it is seen that it can be opened."""
+    from train.data.sources.handles import close_all
+
+    say("indexing")
+    open_data(str(folder), trust=False)
+    close_all()
+
+
+def _is_whole(partial: Path, about: Dict[str, Any], anew: bool) -> bool:
+    """Whether a process was killed between its last line and the renaming.
+
+    Raises:
+        SetupError: it was, but with other options, and `anew` is not set.
+    """
+    marker = place.read_marker(partial)
+    if marker is None or (partial / JOURNAL).exists():
+        return False
+    if marker.get("about") == json.loads(json.dumps(about)):
+        return True
+    if not anew:
+        raise SetupError(
+            f"{str(partial)!r} is a pack of something else that was not yet renamed; rename it, or "
+            "add --overwrite to begin anew"
+        )
+    shutil.rmtree(partial)
+    return False
+
+
+def _verify_existing(
+    options: PackOptions, dst: Path, marker: Dict[str, Any], threads: int, stop: StopRequest
+) -> None:
+    """Compare a pack with its source, under the options that it was made with."""
+    stored = marker["options"]
+    changed = [name for name in options.asked() if stored.get(name) != getattr(options, name)]
+    if changed:
+        raise SetupError(
+            f"{str(dst)!r} exists and was made with other options ("
+            + "; ".join(f"{name}: {stored.get(name)!r}" for name in changed)
+            + "); leave them out to verify it as it is, or add --overwrite to pack anew"
+        )
+    made_with = PackOptions(
+        options.src,
+        options.dst,
+        stored["container"],
+        stored["content"],
+        stored["short_side"],
+        stored["quality"],
+        stored["shard_size"] or options.shard_size,
+        options.workers,
+        verify=True,
+        trust=options.trust,
+    )
+    verify_pack(made_with, dst, make_plan(made_with), threads, stop)
+
+
+def _target(options: PackOptions, plan: Plan, partial: Partial, split: str) -> Target:
+    return Target(partial.path, split, plan.classes, options.shard_size * MB)
+
+
+def _fits(position: Position, options: PackOptions, plan: Plan, partial: Partial) -> bool:
+    """Whether the files hold what a line of the journal says."""
+    for name, size in position.sizes.items():
+        path = partial.path / name
+        if not path.exists() or path.stat().st_size < size:
+            return False
+    if not position.split or position.writer is None:
+        return True
+    target = _target(options, plan, partial, position.split)
+    return bool(writer_class(options.container).usable(target, position.writer))
+
+
+def _done(position: Position, plan: Plan) -> int:
+    """Records of the source that are behind a position."""
+    names = list(plan.splits)
+    before = names.index(position.split) if position.split else len(names)
+    return sum(len(plan.splits[name]) for name in names[:before]) + position.next
+
+
+def _disk_error(error: OSError, folder: Path, options: PackOptions) -> SetupError:
+    try:
+        info = os.statvfs(folder)
+        free = f" ({bytes_text(info.f_bavail * info.f_frsize)} free)"
+    except OSError:
+        free = ""
+    return SetupError(
+        f"cannot write {str(error.filename or folder)!r}: {error.strerror or error}{free}; "
+        "what was packed so far is intact: mend this, then go on with:\n" + options.command()
+    )

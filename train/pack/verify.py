@@ -1,0 +1,273 @@
+"""`--verify`: read everything back, decode it, compare it, and write the list of what is bad.
+
+A pack carries a checksum for each image with its name and label, so damage that came later is told
+from an image that was bad from the start. With the source at hand each image is also made again and
+compared; a lossless one must decode to the very pixels of the original.
+"""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+import numpy as np
+
+from train.config import DataConfig
+from train.console import Bar, say
+from train.data.decode import BadSample as Undecodable
+from train.data.sources import Source
+from train.errors import BadSample, DataError, Interrupted, SetupError
+from train.files import write_whole
+from train.pack import target as place
+from train.pack.contents import convert, pixels_of
+from train.pack.options import PackOptions
+from train.pack.plan import Plan, open_data, splits_of
+from train.pack.pool import in_order
+from train.pack.records import check_of
+from train.pack.write import Meter
+from train.signals import StopRequest
+
+SHOWN = 10
+
+
+class Finding(NamedTuple):
+    """One image that is not as it should be.
+
+    Attributes:
+        split, key, number: which one.
+        reason: what is wrong, for people.
+        damaged: it is not what was packed; False: it was bad before.
+    """
+
+    split: str
+    key: str
+    number: int
+    reason: str
+    damaged: bool
+
+
+class Original(NamedTuple):
+    """What a packed image is compared with.
+
+    Attributes:
+        source: where it came from.
+        number: its index there.
+        options: how it was made.
+    """
+
+    source: Source
+    number: int
+    options: PackOptions
+
+
+def verify_pack(
+    options: PackOptions, dst: Path, plan: Plan, threads: int, stop: StopRequest
+) -> None:
+    """Read a pack back and compare it with its source.
+
+    Raises:
+        DataError: it holds something else than what was packed.
+    """
+    findings: List[Finding] = []
+    left_out = _left_out(dst)
+    packed = splits_of(open_data(str(dst), trust=False))
+    for split, source in plan.splits.items():
+        gone = left_out.get(split, set())
+        numbers = np.array([n for n in range(len(source)) if n not in gone], dtype=np.int64)
+        there = packed.get(split)
+        if there is None or len(there) != len(numbers):
+            found = 0 if there is None else len(there)
+            raise DataError(
+                f"{str(dst)!r} has {found} images in {split}, expected {len(numbers)}; "
+                "pack it again with --overwrite"
+            )
+
+        def original(index: int, source: Source = source, numbers: Any = numbers) -> Original:
+            return Original(source, int(numbers[index]), options)
+
+        findings += _look(there, split, _checks(dst, split), original, threads, stop, options)
+    _conclude(dst, findings)
+
+
+def verify_alone(options: PackOptions, threads: int, stop: StopRequest) -> None:
+    """Read any data set back: a pack by its checksums, anything else by decoding it.
+
+    Raises:
+        DataError: a pack is damaged, or more of a data set is bad than training allows.
+    """
+    path = Path(os.path.abspath(os.path.expanduser(options.src)))
+    opened = open_data(options.src, options.trust)
+    findings: List[Finding] = []
+    for split, source in splits_of(opened).items():
+        checks = _checks(path, split)
+        if checks is not None and len(checks) != len(source):
+            raise DataError(
+                f"{str(path)!r} has {len(source)} images in {split}, {len(checks)} were packed; "
+                "copy it again from where it came, or pack it again"
+            )
+        findings += _look(source, split, checks, None, threads, stop, options)
+    _conclude(path, findings)
+    total = len(opened.train) + (len(opened.val) if opened.val is not None else 0)
+    if len(findings) > allowed_bad(total):
+        raise DataError(
+            f"{len(findings)} of {total} images are bad, and training stops at more than "
+            f"{allowed_bad(total)} (data.bad_budget): mend or remove them, or raise the budget"
+        )
+
+
+def _look(
+    source: Source,
+    split: str,
+    checks: Optional[np.ndarray],
+    original: Optional[Callable[[int], Original]],
+    threads: int,
+    stop: StopRequest,
+    options: PackOptions,
+) -> List[Finding]:
+    """Look at all images of a split."""
+
+    def look(index: int) -> Optional[Finding]:
+        check = None if checks is None else int(checks[index])
+        return _look_at(source, split, index, check, original(index) if original else None)
+
+    found: List[Finding] = []
+    meter = Meter(len(source), 0)
+    with Bar(f"verifying {split}", len(source)) as bar:
+        for finding in in_order(
+            look, 0, len(source), threads, lambda _: 0, lambda: stop.signum is not None
+        ):
+            meter.count(bar)
+            if finding is not None:
+                found.append(finding)
+    if stop.signum is not None and meter.now < len(source):
+        raise Interrupted(
+            stop.signum, f"verified {meter.now} of {len(source)} images of {split}; "
+            f"it begins anew with:\n{options.command()}"
+        )
+    return found
+
+
+def _look_at(
+    source: Source, split: str, index: int, check: Optional[int], original: Optional[Original]
+) -> Optional[Finding]:
+    """Look at one image; None: all is well."""
+
+    def finding(reason: str, damaged: bool) -> Finding:
+        return Finding(split, source.key(index), index, reason, damaged)
+
+    try:
+        record = source[index]
+    except BadSample as error:
+        return finding(str(error), check is not None)
+    except OSError as error:
+        return finding(f"cannot be read: {error.strerror or error}", True)
+    if check is not None and check_of(bytes(record.data), record.key, record.label) != check:
+        return finding("the bytes, the name or the label are not those that were packed", True)
+    lossless = False
+    if original is not None:
+        try:
+            before = original.source[original.number].data
+        except (BadSample, OSError) as error:
+            return finding(f"the original can't be read any more: {error}", True)
+        made = convert(before, original.options)
+        if made.data != bytes(record.data):
+            changed = "it is not what the original gives; has the source changed since?"
+            return finding(changed, True)
+        scaled = original.options.short_side is not None
+        lossless = made.way == "windows" or (made.way == "raw" and not scaled)
+    try:
+        pixels = pixels_of(record.data)
+    except (BadSample, Undecodable) as error:
+        return finding(str(error), False)
+    if lossless and not np.array_equal(pixels, pixels_of(before)):
+        return finding("its pixels are not those of the original", True)
+    return None
+
+
+def allowed_bad(num_images: int) -> int:
+    """How many bad images training puts up with, unless it is told otherwise."""
+    return math.ceil(round(DataConfig().bad_budget * num_images, 6))
+
+
+def _checks(folder: Path, split: str) -> Optional[np.ndarray]:
+    """Checksums of a pack, uint32 (N,); None where it is none of ours."""
+    marker = place.read_marker(folder)
+    if marker is None:
+        return None
+    try:
+        values = np.fromfile(folder / place.CHECKS, dtype="<u4")
+    except OSError as error:
+        raise SetupError(
+            f"cannot read {str(folder / place.CHECKS)!r}: {error.strerror}; without it the pack "
+            "can't be verified"
+        ) from None
+    start = 0
+    for name, count in marker["records"].items():
+        if name == split:
+            return values[start : start + count]
+        start += count
+    return values[:0]
+
+
+def _left_out(folder: Path) -> Dict[str, Any]:
+    """Indices of the source's records that could not be packed, by split."""
+    gone: Dict[str, Any] = {}
+    for entry in _entries(folder / place.LEDGER):
+        if not entry.get("kept", True):
+            gone.setdefault(str(entry["key"]).split(":", 1)[0], set()).add(entry["index"])
+    return gone
+
+
+def _entries(path: Path) -> List[Dict[str, Any]]:
+    if not path.is_file():
+        return []
+    return [json.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
+
+
+def _conclude(path: Path, findings: List[Finding]) -> None:
+    """Write the list, say what was found, and raise where it is too much."""
+    damaged = [finding for finding in findings if finding.damaged]
+    bad = [finding for finding in findings if not finding.damaged]
+    ledger = _write_ledger(path, findings)
+    shown = "".join(
+        f"\n  {finding.split}:{finding.key!a}: {finding.reason}" for finding in findings[:SHOWN]
+    )
+    if len(findings) > SHOWN:
+        shown += f"\n  ... and {len(findings) - SHOWN} more"
+    if damaged:
+        raise DataError(
+            f"{len(damaged)} images of {str(path)!r} are damaged:{shown}\nAll of them: {ledger}\n"
+            "copy it again from where it came, or pack it again"
+        )
+    if not findings:
+        say(f"verified  {path}: every image is as it should be")
+        return
+    say(f"verified  {path}: {len(bad)} images can't be decoded, all others are as they should be")
+    say(f"{shown[1:]}\nAll of them: {ledger}")
+
+
+def _write_ledger(path: Path, findings: List[Finding]) -> str:
+    """Into a pack; beside anything else, which is not ours to write into."""
+    ours = place.read_marker(path) is not None
+    ledger = path / place.LEDGER if ours else path.with_name(f"{path.name}.{place.LEDGER}")
+    # What could not be packed stays in the list; all else was looked at again.
+    known = [entry for entry in _entries(ledger) if not entry.get("kept", True)] if ours else []
+    entries = known + [
+        {
+            "key": f"{finding.split}:{finding.key}",
+            "index": finding.number,
+            "reason": finding.reason,
+            "rank": 0,
+            "kept": True,
+        }
+        for finding in findings
+    ]
+    content = b"".join(json.dumps(entry).encode() + b"\n" for entry in entries)
+    for where in (ledger, Path(ledger.name)):
+        try:
+            write_whole(where.absolute(), content)
+            return str(where)
+        except SetupError:
+            continue  # a read-only disk; the working folder then
+    return "(nowhere: neither its folder nor this one can be written)"

@@ -1,0 +1,124 @@
+"""Image folders: SPLIT/<class>/<name>, each sample one file.
+
+A name must be one that the scan of a folder finds again: it lies below its class, is not hidden, and
+ends as an image does. Names that do not are changed as little as possible.
+"""
+
+import ctypes
+import os
+from pathlib import Path
+from typing import Any, Dict, Optional, Sequence
+
+from train.data.sources.folder import IMAGE_EXTENSIONS, SYSTEM_FOLDERS
+from train.errors import DataError
+from train.pack.writers import Sample, Target, sniff_ending
+
+_ENDINGS = {".jpg": (".jpg", ".jpeg", ".jpe", ".jfif"), ".ppm": (".ppm",)}
+_LONGEST = 255
+
+
+def file_key(sample: Sample, class_name: str) -> str:
+    """The path below the split's folder.
+
+    Raises:
+        DataError: a name that no file can have.
+    """
+    inside = sample.key.startswith(class_name + "/") and len(sample.key) > len(class_name) + 1
+    rest = sample.key[len(class_name) + 1 :] if inside else sample.key
+    parts = [_part(part) for part in rest.split("/") if part] or ["unnamed"]
+    parts[-1] = _with_ending(parts[-1], sample)
+    if any(len(os.fsencode(part)) > _LONGEST for part in parts):
+        raise DataError(
+            f"the key {sample.key!r} is too long for a file's name ({_LONGEST} bytes); "
+            "pack into another container"
+        )
+    return "/".join([class_name, *parts])
+
+
+def check_classes(classes: Sequence[str]) -> None:
+    """Refuse names that can't be those of class folders.
+
+    Raises:
+        DataError: naming the class.
+    """
+    for name in classes:
+        hidden = name.startswith(".") or name.lower() in SYSTEM_FOLDERS
+        if not name or hidden or "/" in name or "\0" in name or len(os.fsencode(name)) > _LONGEST:
+            raise DataError(
+                f"the class name {name!r} can't be that of a class folder; "
+                "pack into another container, or change classes.json of the source"
+            )
+
+
+class FolderWriter:
+    """See `Writer`."""
+
+    commits_anywhere = True
+
+    def __init__(self, target: Target, state: Optional[Dict[str, Any]]):
+        self._root = target.folder / target.split
+        self._classes = target.classes
+        check_classes(target.classes)
+        for name in target.classes:  # an empty class keeps its number
+            (self._root / name).mkdir(parents=True, exist_ok=True)
+        self._made = set(target.classes)
+
+    @staticmethod
+    def usable(target: Target, state: Dict[str, Any]) -> bool:
+        """Files that lie behind `state` are written again, the same."""
+        return (target.folder / target.split).is_dir()
+
+    def add(self, sample: Sample) -> str:
+        """Write one; returns the key that a scan will give it."""
+        key = file_key(sample, self._classes[sample.label])
+        folder = os.path.dirname(key)
+        if folder not in self._made:
+            (self._root / folder).mkdir(parents=True, exist_ok=True)
+            self._made.add(folder)
+        with open(self._root / key, "wb") as file:
+            file.write(sample.data)
+        return key
+
+    def flush(self) -> Dict[str, Any]:
+        """Bring all files to the disk at once: one by one would take ages."""
+        _sync_file_system(self._root)
+        return {}
+
+    def commit(self) -> None:
+        """Nothing is left to do."""
+
+    def finish(self) -> None:
+        """Bring all to the disk."""
+        _sync_file_system(self._root)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _part(part: str) -> str:
+    """One part of a path, so that it is neither hidden nor leads elsewhere."""
+    if part.startswith("."):
+        return "%2E" + part[1:]
+    return "%" + part if part.lower() in SYSTEM_FOLDERS else part
+
+
+def _with_ending(name: str, sample: Sample) -> str:
+    ending = os.path.splitext(name)[1].lower()
+    if sample.ending is not None:
+        return name if ending in _ENDINGS[sample.ending] else name + sample.ending
+    if ending in IMAGE_EXTENSIONS:
+        return name
+    return name + (sniff_ending(sample.data) or ".jpg")
+
+
+def _sync_file_system(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+        if syncfs is None:  # not Linux
+            os.sync()
+        elif syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(folder))
+    finally:
+        os.close(descriptor)

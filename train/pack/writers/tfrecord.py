@@ -1,0 +1,63 @@
+"""TFRecord shards of tf.train.Example: SPLIT-00000.tfrecord ..., as ImageNet is usually stored.
+
+Features: image/encoded (the file), image/class/label (int64, counted from 0), image/filename (the
+key). No TensorFlow.
+
+Source: tensorflow/core/lib/io/record_writer.h: length u64, its masked CRC-32C, data, its CRC.
+"""
+
+import struct
+from typing import Any, Dict, Optional
+
+from train.data.sources.crc32c import masked
+from train.data.sources.example import Features, example
+from train.data.sources.names import encode
+from train.pack.writers import Sample, Target
+from train.pack.writers.append import Shards
+
+_PATTERN = "%s-%%05d.tfrecord"
+_NAMES = Features()
+
+
+class TfrecordWriter:
+    """See `Writer`."""
+
+    commits_anywhere = True
+
+    def __init__(self, target: Target, state: Optional[Dict[str, Any]]):
+        pattern = _PATTERN % target.split
+        self._shards = Shards(target.folder, pattern, target.shard_bytes, lambda size: b"", state)
+
+    @staticmethod
+    def usable(target: Target, state: Dict[str, Any]) -> bool:
+        """Whether the files still hold what `state` says."""
+        return Shards.usable(target.folder, _PATTERN % target.split, state)
+
+    def add(self, sample: Sample) -> str:
+        """Write one; returns its key."""
+        data = example(
+            {
+                _NAMES.label: sample.label,
+                _NAMES.image: sample.data,
+                _NAMES.key: encode(sample.key),
+            }
+        )
+        length = struct.pack("<Q", len(data))
+        checks = struct.pack("<I", masked(length)), struct.pack("<I", masked(data))
+        self._shards.write(b"".join((length, checks[0], data, checks[1])))
+        return sample.key
+
+    def flush(self) -> Dict[str, Any]:
+        """Bring all to the disk."""
+        return self._shards.flush()
+
+    def commit(self) -> None:
+        """Nothing is left to do."""
+
+    def finish(self) -> None:
+        """Close the last file."""
+        self._shards.finish()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._shards.close()
