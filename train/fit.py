@@ -16,7 +16,6 @@ from train.data.ledger import Ledger
 from train.data.prefetch import DevicePrefetcher
 from train.data.settings import LoaderSettings
 from train.data.sources.splits import Splits
-from train.data.worker import explain_death
 from train.errors import Interrupted, SetupError
 from train.files import disk_error
 from train.metrics import epoch_line, epoch_row, scalars
@@ -73,10 +72,6 @@ def fit(config: Config, cpus: machine.Measure[int]) -> RunFolder:
         with folder.locked():
             return _Run(config, device, splits, settings, precision, folder, loaders, cpus).go()
     except RuntimeError as error:
-        # torch reports a worker's death by a signal handler: wherever the loop is just then.
-        explained = explain_death(error)
-        if explained is not error:
-            raise explained from error
         if re.search("out of memory|can't allocate memory|Too many open files", str(error)):
             raise SetupError(
                 f"{str(error).splitlines()[0]}; lower data.batch_size, data.workers or "

@@ -90,7 +90,7 @@ def choose_settings(
     batch_bytes = data.batch_size * (data.image_size**2 * 3 + 8)
     machine.raise_open_file_limit()
     return choose(
-        Requested(data.workers, data.prefetch, data.start_method),
+        Requested(data.workers, data.prefetch, data.start_method, data.workers_kind),
         MachineView(device.type, cpus, machine.memory_limit_bytes(), machine.shm_free_bytes()),
         batch_bytes,
         batch_bytes,

@@ -14,15 +14,28 @@ from train.data.sources import Record
 CONFIG = DataConfig(batch_size=5, image_size=32)
 
 
-def settings(workers, method="fork", prefetch=2):
+KINDS = [(0, "process"), (2, "process"), (2, "thread")]
+"""The three ways in which batches are made, as (workers, kind)."""
+
+
+def settings(workers, method="fork", prefetch=2, kind="process"):
     depth = prefetch if workers else None
-    return LoaderSettings(workers, depth, workers, depth, False, method, [], [])
+    return LoaderSettings(workers, depth, workers, depth, False, method, [], [], kind)
 
 
-def make(source, workers=0, method="fork", config=CONFIG, train=True, seed=42, **options):
-    return build_loader(
-        source, config, settings(workers, method), train=train, seed=seed, **options
-    )
+def make(
+    source,
+    workers=0,
+    method="fork",
+    config=CONFIG,
+    train=True,
+    seed=42,
+    kind="process",
+    prefetch=2,
+    **options,
+):
+    chosen = settings(workers, method, prefetch, kind)
+    return build_loader(source, config, chosen, train=train, seed=seed, **options)
 
 
 def digest(batch):

@@ -71,4 +71,5 @@ def build_loader(
         pin_memory=settings.pin_memory,
         start_method=settings.start_method,
         epochs=epochs,
+        workers_kind=settings.workers_kind,
     )

@@ -1,36 +1,30 @@
-"""Stop 6 of the line: workers over stop 5 -> host batches, in order. torch's DataLoader, tuned.
+"""Stop 6 of the line: workers over stop 5 -> host batches, in order.
 
 One stream of batches runs through all epochs: while the last batches of an epoch are used, workers
-already decode the first ones of the next, so there is no pause between epochs and no worker is ever
+already make the first ones of the next, so there is no pause between epochs and no worker is ever
 restarted.
 """
 
 import atexit
 import multiprocessing.util  # noqa: F401  see _shut_down_all
-import threading
 import weakref
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterator, Optional, Set, Tuple, Union
 
+import numpy as np
 import torch
-from torch.utils.data import DataLoader
-from torch.utils.data._utils import signal_handling
 
-from train.data.batch import Batch, Batches, Failure, identity
+from train.data.batch import Batch, Batches, Failure
+from train.data.plan import held
+from train.data.processes import ProcessStream
+from train.data.ring import Ring
 from train.data.sampler import BatchRequest, Sampler
-from train.data.worker import STALL_S, explain_death, init_worker
+from train.data.threads import LocalStream, ThreadStream
 from train.errors import DataError
 
+Stream = Union[ProcessStream, ThreadStream, LocalStream]
+
 _open_streams: "weakref.WeakSet[Any]" = weakref.WeakSet()
-
-
-class _Requests:
-    """The batch sampler that torch's DataLoader iterates: a position in the endless order."""
-
-    def __init__(self, sampler: Sampler, epoch: int, samples_seen: int, epochs: Optional[int]):
-        self.sampler, self.start, self.epochs = sampler, (epoch, samples_seen), epochs
-
-    def __iter__(self) -> Iterator[BatchRequest]:
-        return self.sampler.requests(self.start[0], self.start[1], self.epochs)
+_said: Set[str] = set()
 
 
 class Loader:
@@ -40,14 +34,17 @@ class Loader:
     is the next epoch. Leaving a `for` early stops its workers; the position stays at the last batch
     that was handed out.
 
+    A batch is never written again while anything holds it: a tensor of it, a view, an array.
+
     Args:
         dataset: makes batches.
         sampler: decides the order.
-        workers: processes; 0 makes batches in this process.
+        workers: how many; 0 makes batches in the caller's thread.
         prefetch: batches each worker keeps ready; ignored without workers.
         pin_memory: page-lock the batches, for asynchronous copies to a CUDA device.
-        start_method: fork, forkserver or spawn.
+        start_method: of processes: fork, forkserver or spawn.
         epochs: where the order ends; None: never.
+        workers_kind: process or thread.
     """
 
     def __init__(
@@ -59,12 +56,14 @@ class Loader:
         pin_memory: bool = False,
         start_method: str = "fork",
         epochs: Optional[int] = None,
+        workers_kind: str = "process",
     ):
         self.dataset, self.sampler = dataset, sampler
         self.workers, self.prefetch, self.pin_memory = workers, prefetch, pin_memory
-        self.start_method, self.epochs = start_method, epochs
+        self.start_method, self.epochs, self.workers_kind = start_method, epochs, workers_kind
         self.epoch, self.samples_seen = 0, 0
-        self._idle: Optional[Tuple[Tuple[int, int], Iterator[Any]]] = None
+        self._idle: Optional[Tuple[Tuple[int, int], Stream]] = None
+        self._ring: Optional[Ring] = None
 
     def __len__(self) -> int:
         """Batches that the next `for` gives, on this rank."""
@@ -89,17 +88,26 @@ class Loader:
         """Start the workers now: before threads and CUDA exist that a fork would not survive."""
         position = self._position()
         if self._idle is None or self._idle[0] != position:
-            self.close()
+            self._end_idle()
             self._idle = (position, self._open(position))
 
     def close(self) -> None:
-        """Stop the workers that wait between two epochs."""
+        """Stop the workers that wait between two epochs, and give the ring up.
+
+        Batches that are still in use stay valid.
+        """
+        self._end_idle()
+        ring, self._ring = self._ring, None
+        if ring is not None:
+            ring.remove_user()
+
+    def _end_idle(self) -> None:
         idle, self._idle = self._idle, None
         if idle is not None:
             _shut_down(idle[1])
 
     def __del__(self) -> None:
-        if getattr(self, "_idle", None) is not None:
+        if getattr(self, "_ring", None) is not None or getattr(self, "_idle", None) is not None:
             self.close()
 
     def __iter__(self) -> Iterator[Batch]:
@@ -126,6 +134,7 @@ class Loader:
                     self.epoch, self.samples_seen = self._position()
                     self._idle = (self._position(), stream)
                 yield batch
+                del batch  # its slot is free as soon as the consumer is done with it
         finally:
             if left > 0:
                 _shut_down(stream)
@@ -136,90 +145,122 @@ class Loader:
             return self.epoch + 1, 0
         return self.epoch, self.samples_seen
 
-    def _open(self, position: Tuple[int, int]) -> Iterator[Any]:
-        options: Dict[str, Any] = {}
-        # torch refuses these without workers, and its defaults differ by version.
-        if self.workers > 0:
-            options = {
-                "prefetch_factor": self.prefetch,
-                "timeout": STALL_S,
-                "worker_init_fn": init_worker,
-                "multiprocessing_context": self.start_method,
-            }
-        requests = _Requests(self.sampler, *position, self.epochs)
-        # torch's stubs want a batch to be a list. Its fetcher takes any object where the data set
-        # has __getitems__, and collates whatever that returns.
-        stream: Any = iter(
-            DataLoader(
+    def _open(self, position: Tuple[int, int]) -> Stream:
+        if hasattr(self.dataset, "warm"):
+            self.dataset.warm()  # compile once, here, and not in each worker
+        stream: Stream
+        ring = self._ring_for()
+        requests = self._requests(position, ring)
+        if self.workers == 0:
+            stream = LocalStream(self.dataset, requests, ring)
+        elif self.workers_kind == "thread":
+            stream = ThreadStream(self.dataset, requests, ring, self.workers, self.prefetch or 1)
+        else:
+            stream = ProcessStream(
                 self.dataset,
-                batch_sampler=requests,  # type: ignore[arg-type]
-                collate_fn=identity,  # type: ignore[arg-type]
-                num_workers=self.workers,
-                pin_memory=self.pin_memory,
-                # Of its own: DataLoader draws a seed from it at every start, which must not move
-                # the model's.
-                generator=torch.Generator(),
-                **options,
+                requests,
+                ring,
+                self.workers,
+                self.prefetch or 1,
+                self.start_method,
+                through_shm=not hasattr(self.dataset, "ring"),
             )
-        )
-        # In this process torch only asks this event whether it is set, through a lock that workers
-        # share: one that is killed while it holds it would stop us for ever. Ours has no such lock;
-        # workers never need it, since they are killed (_shut_down).
-        # The one that workers were given stays referenced: without its owner it is gone, and a
-        # worker that is only starting (spawn) could not open it.
-        stream._event_of_workers = getattr(stream, "_workers_done_event", None)
-        stream._workers_done_event = threading.Event()
+        if ring is not None:
+            ring.add_user()
         _open_streams.add(stream)
         return stream
 
-    def _next(self, stream: Iterator[Any]) -> Batch:
-        try:
-            batch = next(stream)
-        except (RuntimeError, EOFError, OSError) as error:
-            explained = explain_death(error, getattr(stream, "_workers", ()))
-            if explained is error:
-                raise
-            raise explained from error
-        if isinstance(batch, Failure):
-            raise DataError(batch.message)
-        return batch
+    def _ring_for(self) -> Optional[Ring]:
+        """The loader's ring; None for data sets that give tensors of their own."""
+        if self._ring is None and hasattr(self.dataset, "ring"):
+            size = self.dataset.recipe.image_size
+            slots = self.workers * (self.prefetch or 1) + held(self.pin_memory)
+            try:
+                self._ring = Ring(slots, (self.sampler.batch_size, size, size, 3))
+                self._ring.add_user()
+            except OSError as error:
+                _say_once(
+                    f"note: no memory to share with workers ({error.strerror or error}), so each "
+                    "batch is copied from them"
+                )
+        return self._ring
+
+    def _requests(self, position: Tuple[int, int], ring: Optional[Ring]) -> Iterator[BatchRequest]:
+        """The endless order from a position, each request with the slot for its batch."""
+        for request in self.sampler.requests(*position, self.epochs):
+            if ring is not None:
+                request = request._replace(slot=ring.acquire(len(request.indices)))
+            yield request
+
+    def _next(self, stream: Stream) -> Batch:
+        request, result = stream.next()
+        ring = stream.ring
+        if isinstance(result, Failure):
+            if ring is not None:
+                ring.release(request.slot)
+            raise DataError(result.message)
+        if ring is not None and result.slot >= 0:
+            if self.pin_memory:
+                _pin_or_say(ring)
+            images = ring.take(result.slot, len(request.indices))
+        else:
+            if ring is not None:
+                ring.release(request.slot)
+            images = _tensor(result.images)
+        labels = _tensor(result.labels)
+        if self.pin_memory:
+            images, labels = _page_locked(images), _page_locked(labels)
+        return result._replace(images=images, labels=labels)
 
 
-def _shut_down(stream: Any) -> None:
-    """End the workers of a stream, at once.
+def _tensor(values: Any) -> Any:
+    return torch.from_numpy(values) if isinstance(values, np.ndarray) else values
 
-    torch's own way asks each worker through shared locks, and waits for ever when a worker was
-    killed while it held one. Workers own nothing that could be lost, so they are killed.
-    """
-    workers = getattr(stream, "_workers", [])
-    _open_streams.discard(stream)
-    if not workers or stream._shutdown:
+
+def _page_locked(values: Any) -> Any:
+    if not isinstance(values, torch.Tensor) or values.is_pinned():
+        return values
+    return values.pin_memory()
+
+
+def _pin_or_say(ring: Ring) -> None:
+    """Page-lock the ring: late, when all workers have started, since it starts CUDA."""
+    problem = ring.pin()
+    if problem:
+        _say_once(
+            f"note: the memory of the batches can't be page-locked as a whole ({problem}), so each "
+            "batch is copied once more"
+        )
+
+
+def _say_once(text: str) -> None:
+    if text not in _said:
+        _said.add(text)
+        from train.console import say  # late: a worker that is spawned needs no console
+
+        say(text)
+
+
+def _shut_down(stream: Stream) -> None:
+    """End the workers of a stream, and give back what they would have written to."""
+    if stream not in _open_streams:
         return
-    stream._shutdown = True  # so torch's way, at the end of the object's life, does nothing
-    if stream._worker_pids_set:  # else torch would report each of them as a crash
-        signal_handling._remove_worker_pids(id(stream))
-        stream._worker_pids_set = False
-    for worker in workers:
-        worker.kill()
-    for worker in workers:
-        worker.join()
-    for queue in stream._index_queues:
-        queue.cancel_join_thread()
-        queue.close()
-    if hasattr(stream, "_pin_memory_thread"):
-        stream._pin_memory_thread_done_event.set()
-        stream._worker_result_queue.cancel_join_thread()
-        stream._worker_result_queue.put((None, None))  # wakes the thread
-        stream._pin_memory_thread.join(timeout=10)
+    _open_streams.discard(stream)
+    stream.close()
+    ring, stream.ring = stream.ring, None
+    if ring is not None:
+        for request in stream.unused():
+            ring.release(request.slot)
+        ring.remove_user()
 
 
 @atexit.register
 def _shut_down_all() -> None:
     """End the workers of a program that ends in the middle of an epoch.
 
-    Workers ignore SIGTERM (worker.py), which is what multiprocessing's own exit sends before it
-    waits for them. Exit functions run last in, first out, so multiprocessing.util, which registers
-    its own, is imported above.
+    Worker processes ignore SIGTERM (worker.py), which is what multiprocessing's own exit sends
+    before it waits for them; threads must not run while the interpreter goes. Exit functions run
+    last in, first out, so multiprocessing.util, which registers its own, is imported above.
     """
     for stream in list(_open_streams):
         _shut_down(stream)

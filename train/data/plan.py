@@ -14,16 +14,34 @@ Auto = Union[int, str]  # a number or "auto"
 CPU_PERCENT = 80  # the rest launches the kernels; 70 to 90 is usual
 MOST_WORKERS = 16  # more cost memory and scheduling, and rarely make anything faster
 MOST_WORKERS_ON_CPU = 4  # there the training itself wants the CPUs
+MEASURED_KIND = "process"
+MEASURED_WHY = "TODO"
+
 HELD = 2  # batches that a loader holds beside its queues: one on its way, one in use
+DEPTH = 2  # batches on their way to a CUDA device: one is copied while another is used, one spare
+
+
+def held(cuda: bool) -> int:
+    """Batches in host memory beside those that workers make.
+
+    With CUDA also what is on its way to the device, and what was copied but can't yet be known as
+    such.
+    """
+    return HELD + 2 * DEPTH if cuda else HELD
 
 
 @dataclass(frozen=True)
 class Requested:
-    """What the config asks for: `data.workers`, `data.prefetch`, `data.start_method`."""
+    """What the config asks for: `data.workers`, `data.prefetch` and so on.
+
+    `own_samples`: the data set gives samples of its own making, which are collated by torch.
+    """
 
     workers: Auto = "auto"
     prefetch: Auto = "auto"
     start_method: str = "auto"
+    workers_kind: str = "auto"
+    own_samples: bool = False
 
 
 @dataclass(frozen=True)
@@ -34,7 +52,8 @@ class MachineView:
         device_type: "cpu" or "cuda".
         cpus: usable CPUs of this rank.
         memory_bytes: memory limit of all ranks of this machine; 0 when unknown.
-        shm_free_bytes: free shared memory, for all ranks of this machine.
+        shm_free_bytes: free /dev/shm, for all ranks of this machine; only tensors of a user's own
+            samples pass through it.
         local_ranks: training processes on this machine; memory is shared evenly.
         platform: as `sys.platform`.
     """
@@ -68,6 +87,7 @@ class LoaderSettings:
     start_method: str
     reasons: List[Setting]
     warnings: List[str]
+    workers_kind: str = "process"
 
 
 class Sizes(NamedTuple):
@@ -84,12 +104,13 @@ class Plan:
     workers: int
     eval_workers: int
     prefetch: int
+    held: int = HELD
 
     def in_flight(self) -> Sizes:
         """Batches of training and of evaluation: both loaders stay alive, so both count."""
         return Sizes(
-            self.workers * self.prefetch + HELD if self.workers else 0,
-            self.eval_workers * self.prefetch + HELD if self.eval_workers else 0,
+            self.workers * self.prefetch + self.held if self.workers else 0,
+            self.eval_workers * self.prefetch + self.held if self.eval_workers else 0,
         )
 
     def need_bytes(self, sizes: Sizes) -> int:
@@ -116,3 +137,5 @@ class Choice(NamedTuple):
     plan: Plan
     shortage: str
     has_eval: bool
+    kind: str
+    method: str

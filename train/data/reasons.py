@@ -7,7 +7,7 @@ from typing import List
 
 from train.data.plan import (
     CPU_PERCENT,
-    HELD,
+    MEASURED_WHY,
     MOST_WORKERS,
     MOST_WORKERS_ON_CPU,
     Budget,
@@ -39,7 +39,8 @@ def shortage_text(wanted: Plan, budget: Budget, ranks: int, sizes: Sizes) -> str
     room = bytes_text(budget.limit_bytes // ranks)
     return (
         f"{budget.words}{shared}: batches may take {budget.percent} % of it, {room}; "
-        f"{batches} (workers x prefetch + {HELD}) need {bytes_text(wanted.need_bytes(sizes))}"
+        f"{batches} (workers x prefetch + {wanted.held}) need "
+        f"{bytes_text(wanted.need_bytes(sizes))}"
     )
 
 
@@ -50,13 +51,8 @@ def remedy_text(wanted: Plan, budget: Budget, ranks: int, sizes: Sizes) -> str:
     return f"{budget.remedy.format(mib=mib)} or lower data.batch_size"
 
 
-def reasons(choice: Choice, method: str) -> List[Setting]:
-    """One row for each setting, in the order in which they are printed.
-
-    Args:
-        choice: what was wanted, and what it came to.
-        method: how the workers will start: fork, forkserver or spawn.
-    """
+def reasons(choice: Choice) -> List[Setting]:
+    """One row for each setting, in the order in which they are printed."""
     plan, workers = choice.plan, choice.plan.workers
     # The numbers are told once.
     again = " for the same reason" if workers < choice.wanted.workers else f": {choice.shortage}"
@@ -64,20 +60,36 @@ def reasons(choice: Choice, method: str) -> List[Setting]:
         why_eval = "at most as many as for training, which stay alive meanwhile"
     else:
         why_eval = f"lowered to 0{again}" if workers else "no workers for training either"
-    if not workers:
-        why_method = "no workers to start"
-    else:
-        by_machine = choice.requested.start_method == "auto"
-        why_method = WHY_METHOD[method] if by_machine else "as asked for"
     pin = choice.machine.device_type == "cuda"
     rows = [
         Setting("data.workers", workers, _why_workers(choice)),
         Setting("data.prefetch", plan.prefetch if workers else None, _why_prefetch(choice, again)),
+        Setting("data.workers_kind", choice.kind, _why_kind(choice)),
         Setting("eval_workers", plan.eval_workers, why_eval),
         Setting("pin_memory", pin, _WHY_PIN[pin]),
-        Setting("data.start_method", method, why_method),
+        Setting("data.start_method", choice.method, _why_method(choice)),
     ]
     return [row for row in rows if choice.has_eval or row.name != "eval_workers"]
+
+
+def _why_kind(choice: Choice) -> str:
+    if choice.plan.workers == 0:
+        return "no workers to start"
+    if choice.requested.workers_kind != "auto":
+        return "as asked for"
+    if choice.requested.own_samples:
+        return "Python code of your own runs side by side in processes alone"
+    return MEASURED_WHY
+
+
+def _why_method(choice: Choice) -> str:
+    if choice.plan.workers == 0:
+        return "no workers to start"
+    if choice.kind == "thread":
+        return "not used: threads are not started as processes"
+    if choice.requested.start_method != "auto":
+        return "as asked for"
+    return WHY_METHOD[choice.method]
 
 
 def _why_workers(choice: Choice) -> str:

@@ -20,11 +20,13 @@ class BatchRequest(NamedTuple):
         samples_seen: samples of that epoch, over all ranks, once this batch is done: where a resume
             goes on.
         indices: int64 (B,), into the source.
+        slot: where in the batch ring to write it; -1: into memory of its own.
     """
 
     epoch: int
     samples_seen: int
     indices: np.ndarray
+    slot: int = -1
 
 
 class Sampler:

@@ -1,9 +1,12 @@
 """Choose the loader's settings from the machine, each with its reason.
 
 A pure function of what was asked for and what the machine offers: no torch, no files. "auto" means
-that the machine decides. What was asked for is kept, unless the batches in flight would not fit: a
-full /dev/shm kills workers with a bus error and too much memory kills the run, so the settings are
-lowered before the start, with the numbers and the remedy.
+that the machine decides. What was asked for is kept, unless the batches in flight would not fit:
+too much memory kills the run, so the settings are lowered before the start, with the numbers and
+the remedy.
+
+Our own batches are not in /dev/shm (ring.py). Samples of a user's own data set are collated to
+tensors, and those do travel through it: a full /dev/shm kills workers with a bus error.
 """
 
 from dataclasses import replace
@@ -11,6 +14,7 @@ from typing import Callable, Optional
 
 from train.data.plan import (
     CPU_PERCENT,
+    MEASURED_KIND,
     MOST_WORKERS,
     MOST_WORKERS_ON_CPU,
     Budget,
@@ -21,6 +25,7 @@ from train.data.plan import (
     Requested,
     Setting,
     Sizes,
+    held,
 )
 from train.data.reasons import WHY_METHOD, doubtful, lowered, reasons, remedy_text, shortage_text
 from train.errors import ConfigError
@@ -54,7 +59,11 @@ def choose(
     """
     _check(requested, machine)
     sizes = Sizes(batch_bytes, eval_batch_bytes)
-    wanted, budget = _wanted(requested, machine, sizes), _tightest_budget(machine)
+    kind = requested.workers_kind
+    if kind == "auto":
+        kind = "process" if requested.own_samples else MEASURED_KIND
+    through_shm = requested.own_samples and kind == "process"
+    wanted, budget = _wanted(requested, machine, sizes), _tightest_budget(machine, through_shm)
     plan, shortage, remedy = wanted, "", ""
     if budget is not None:
         ranks = machine.local_ranks
@@ -62,10 +71,10 @@ def choose(
         if plan != wanted:
             shortage = shortage_text(wanted, budget, ranks, sizes)
             remedy = remedy_text(wanted, budget, ranks, sizes)
-    choice = Choice(requested, machine, wanted, plan, shortage, eval_batch_bytes > 0)
     method = requested.start_method
     if method == "auto":
         method = "fork" if machine.platform.startswith("linux") else "spawn"
+    choice = Choice(requested, machine, wanted, plan, shortage, eval_batch_bytes > 0, kind, method)
     return LoaderSettings(
         workers=plan.workers,
         prefetch=plan.prefetch if plan.workers else None,
@@ -73,8 +82,9 @@ def choose(
         eval_prefetch=plan.prefetch if plan.eval_workers else None,
         pin_memory=machine.device_type == "cuda",
         start_method=method,
-        reasons=reasons(choice, method),
+        reasons=reasons(choice),
         warnings=lowered(choice, f"{shortage}; {remedy}") + doubtful(choice),
+        workers_kind=kind,
     )
 
 
@@ -89,6 +99,12 @@ def _check(requested: Requested, machine: MachineView) -> None:
                 f"data.{key} must be 'auto' or a whole number >= {least}, got {value!r}; "
                 f"set data.{key}=auto to let the machine decide"
             )
+    kinds = ["auto", "process", "thread"]
+    if requested.workers_kind not in kinds:
+        raise ConfigError(
+            f"data.workers_kind must be one of {', '.join(kinds)}, got "
+            f"{requested.workers_kind!r}; set data.workers_kind=auto to let the program decide"
+        )
     known = ["auto", "spawn"] if machine.platform == "win32" else ["auto", *WHY_METHOD]
     if requested.start_method not in known:
         raise ConfigError(
@@ -109,14 +125,16 @@ def _wanted(requested: Requested, machine: MachineView, sizes: Sizes) -> Plan:
     if requested.prefetch != "auto":
         prefetch = int(requested.prefetch)
     eval_workers = min(workers, max(1, by_machine)) if sizes.evaluation else 0
-    return Plan(workers, eval_workers, prefetch)
+    # Of a user's own samples only a copy is page-locked and held; /dev/shm is free again.
+    in_hand = held(machine.device_type == "cuda" and not requested.own_samples)
+    return Plan(workers, eval_workers, prefetch, in_hand)
 
 
-def _tightest_budget(machine: MachineView) -> Optional[Budget]:
-    """The budget that binds: shared memory on Linux, where workers put batches, or memory."""
+def _tightest_budget(machine: MachineView, through_shm: bool) -> Optional[Budget]:
+    """The budget that binds: memory, or /dev/shm where batches travel through it."""
     budgets = []
     shm, memory = machine.shm_free_bytes, machine.memory_bytes
-    if machine.platform.startswith("linux"):
+    if through_shm and machine.platform.startswith("linux"):
         words = f"{bytes_text(shm.value)} of /dev/shm free ({shm.source})"
         remedy = "give /dev/shm {mib} MiB (docker run --shm-size={mib}m, compose shm_size: {mib}m)"
         budgets.append(Budget(shm.value * _SHM_PERCENT // 100, _SHM_PERCENT, words, remedy))
@@ -141,7 +159,7 @@ def _fit(wanted: Plan, room_bytes: int, sizes: Sizes) -> Plan:
         return low
 
     def with_evaluation(workers: int) -> Plan:
-        return Plan(workers, min(workers, wanted.eval_workers), 1)
+        return Plan(workers, min(workers, wanted.eval_workers), 1, wanted.held)
 
     prefetch = largest(wanted.prefetch, lambda count: replace(wanted, prefetch=count))
     if prefetch:
@@ -150,4 +168,5 @@ def _fit(wanted: Plan, room_bytes: int, sizes: Sizes) -> Plan:
     if workers:
         return with_evaluation(workers)
     # Evaluation is the smaller part of an epoch: better that it waits than the training.
-    return Plan(largest(wanted.workers, lambda count: Plan(count, 0, 1)), 0, 1)
+    trained = largest(wanted.workers, lambda count: Plan(count, 0, 1, wanted.held))
+    return Plan(trained, 0, 1, wanted.held)

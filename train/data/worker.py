@@ -1,30 +1,105 @@
-"""The life of a worker process: how it is set up, and what its death means."""
+"""The life of a worker process: how it is set up, what it does, and what its death means."""
 
 import ctypes
 import gc
 import multiprocessing
 import os
-import re
+import pickle
+import queue
 import signal
 import sys
 import threading
-from multiprocessing import connection
-from typing import Any, Iterator, Optional, Sequence
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any, Optional
 
 import torch
 
+from train.data.ring import Ring
+from train.data.watch import Maker, Watch
 from train.errors import DataError
 
-STALL_S = 300
-"""A worker silent for so long is taken for stuck (a dead network disk): a clear end instead of a
+STALL_S = 300.0
+"""Workers silent for so long are taken for stuck (a dead network disk): a clear end instead of a
 hang."""
 
 _PR_SET_PDEATHSIG = 1  # Linux, sys/prctl.h
 
 _HINTS = {
-    "Killed": "most often memory ran out: lower data.workers, data.prefetch or data.batch_size",
-    "Bus error": "most often /dev/shm is full: give the container more (docker run --shm-size 8g)",
+    "SIGKILL": "most often memory ran out: lower data.workers, data.prefetch or data.batch_size",
+    "SIGBUS": "a file was cut off, or its disk failed, while it was read: see that nothing writes "
+    "to the data, and check it with `train pack --verify`",
+    "SIGSEGV": "a library crashed on what is stored there: take it out of the data, or find all "
+    "such samples with `train pack --verify`",
 }
+_HINT_SHM = "most often /dev/shm is full: give the container more (docker run --shm-size 8g)"
+_NO_HINT = "run with data.workers=0 to see its error"
+
+
+def work(number: int, dataset: Any, ring: Optional[Ring], watch: Watch, link: Connection) -> None:
+    """What a worker does: make the batches that it is asked for, until it is killed.
+
+    Args:
+        number: 0 to workers - 1.
+        dataset: makes batches.
+        ring: where to, if there is one.
+        watch: where to note the sample that it is at.
+        link: requests come and batches go here.
+    """
+    init_worker(number)
+    make = Maker(dataset, ring, watch.cell(number))
+    outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    # A batch that did not fit into the ring fills the link until it is fetched: the next one is
+    # made meanwhile, and the main process never finds both ends waiting for each other.
+    threading.Thread(target=_send_all, args=(link, outbox), daemon=True).start()
+    while True:
+        try:
+            request = link.recv()
+        except (EOFError, OSError):
+            return  # the program ended
+        try:
+            outbox.put(make(request))
+        except Exception as error:
+            outbox.put(Raised(error))
+
+
+def _send_all(link: Connection, outbox: "queue.SimpleQueue[Any]") -> None:
+    while True:
+        try:
+            link.send(outbox.get())
+        except (BrokenPipeError, ConnectionResetError):
+            return
+        except Exception as error:  # it does not pickle, or /dev/shm has no room for it
+            link.send(Raised(error))
+
+
+class WorkerTraceback(Exception):
+    """Where in a worker an error was raised: the cause of the error that the caller sees."""
+
+    def __str__(self) -> str:
+        return "\n" + "".join(self.args)
+
+
+class Raised:
+    """An error on its way from a worker.
+
+    Args:
+        error: what was raised there.
+    """
+
+    def __init__(self, error: Exception):
+        self.text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        try:
+            self.pickled = pickle.dumps(error)
+            pickle.loads(self.pickled)
+        except Exception:  # many classes of errors can't be made again from their arguments
+            self.pickled = pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+
+    def again(self) -> Exception:
+        """The error, with the worker's traceback as its cause."""
+        error: Exception = pickle.loads(self.pickled)
+        error.__cause__ = WorkerTraceback(self.text)
+        return error
 
 
 def init_worker(worker_id: int) -> None:
@@ -69,58 +144,33 @@ def _end_with(parent: Any) -> None:
     os._exit(1)
 
 
-def explain_death(error: Exception, workers: Sequence[Any] = ()) -> Exception:
-    """Say what a dead or silent worker means; any other error is passed on as it is.
+def death(pid: int, exit_code: int, sample: str, through_shm: bool) -> DataError:
+    """Say what a dead worker means.
 
     Args:
-        error: what torch raised.
-        workers: the processes, to ask which one is dead when the error does not say.
-
-    Returns:
-        A DataError with the process, how it ended and what to do, or the error itself.
+        pid: of the process.
+        exit_code: as multiprocessing has it: a signal is negative.
+        sample: what it was at; '' when that is not known.
+        through_shm: its batches travel through /dev/shm.
     """
-    unclear = isinstance(error, (EOFError, OSError))  # a connection broke; why, the worker knows
-    dead = _first_dead(workers, 2.0 if unclear else 0.0) if workers else None
-    if dead is not None:
-        return _death(
-            str(dead.pid), signal.strsignal(-dead.exitcode) if dead.exitcode < 0 else None
-        )
-    text = " ".join(_chain(error))
-    if "timed out after" in text:
-        return DataError(
-            f"no batch came for {STALL_S} s: a worker is stuck, most often on a disk that no "
-            "longer answers; check that the data folder can be read, or see with data.workers=0 "
-            "which file it is"
-        )
-    killed = re.search(r"worker \(pid (\d+)\) is killed by signal: ([^.]+)", text)
-    if killed:
-        return _death(killed.group(1), killed.group(2))
-    left = re.search(r"worker \(pid(?:\(s\))? ([\d, ]+)\) exited unexpectedly", text)
-    if left:
-        return _death(left.group(1), None)
-    return error
+    how, hint = f"exited unexpectedly with code {exit_code}", _NO_HINT
+    if exit_code < 0:
+        how = f"was killed by signal {signal.strsignal(-exit_code)}"
+        names = {number.value: number.name for number in signal.Signals}
+        name = names.get(-exit_code, "")
+        hint = _HINT_SHM if name == "SIGBUS" and through_shm else _HINTS.get(name, _NO_HINT)
+    where = f" at sample {sample}" if sample else ""
+    return DataError(f"a loader worker (process {pid}) {how}{where}; {hint}")
 
 
-def _first_dead(workers: Sequence[Any], wait_s: float) -> Optional[Any]:
-    """The worker that died, if one did; its end may be seen a moment after its last message."""
-    try:
-        ended = connection.wait([worker.sentinel for worker in workers], wait_s)
-        for worker in workers:
-            if worker.sentinel in ended:
-                worker.join()  # its pipes close a moment before it is dead
-    except RuntimeError:
-        pass  # torch's handler of SIGCHLD, which may speak up at any line
-    return next((worker for worker in workers if worker.exitcode not in (None, 0)), None)
+def stall(samples: str) -> DataError:
+    """Say what it means that no batch comes.
 
-
-def _death(pid: str, signal_name: Optional[str]) -> DataError:
-    hint = _HINTS.get(signal_name or "", "run with data.workers=0 to see its error")
-    how = f"was killed by signal {signal_name}" if signal_name else "exited unexpectedly"
-    return DataError(f"a loader worker (process {pid}) {how}; {hint}")
-
-
-def _chain(error: Optional[BaseException]) -> Iterator[str]:
-    """The error's text and those of what led to it: torch tells of a signal, then of its effect."""
-    while error is not None:
-        yield str(error)
-        error = error.__cause__ or error.__context__
+    Args:
+        samples: what the workers are at; '' when that is not known.
+    """
+    where = f" at sample {samples}" if samples else ""
+    return DataError(
+        f"no batch came for {STALL_S:.0f} s: a worker is stuck{where}, most often on a disk that "
+        "no longer answers; check that the data folder can be read"
+    )

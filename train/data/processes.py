@@ -1,0 +1,158 @@
+"""Batches from worker processes, in order.
+
+Each worker has a link of its own, so there is no lock that a killed worker could leave locked, and
+nothing that needs /dev/shm. A request goes to the worker that has the fewest. A death is noticed at
+once, however the workers were started.
+"""
+
+import multiprocessing
+import os
+from collections import deque
+from multiprocessing import connection
+from typing import Any, Deque, Dict, Iterator, List, Optional, Tuple
+
+from train.data import worker
+from train.data.ring import Ring
+from train.data.sampler import BatchRequest
+from train.data.watch import Watch, sample_name
+from train.errors import DataError
+
+
+class ProcessStream:
+    """Batches in the order of their requests, made by processes.
+
+    Args:
+        dataset: makes batches.
+        requests: what is wanted, in order.
+        ring: where batches are written; None: they travel through the links.
+        workers: how many.
+        prefetch: requests under way for each of them.
+        start_method: fork, forkserver or spawn.
+        through_shm: its tensors travel through /dev/shm (a user's own samples).
+
+    Attributes:
+        ring: as given.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        requests: Iterator[BatchRequest],
+        ring: Optional[Ring],
+        workers: int,
+        prefetch: int,
+        start_method: str,
+        through_shm: bool,
+    ):
+        self._dataset, self._requests, self._through_shm = dataset, requests, through_shm
+        self.ring = ring
+        self._owner, self._watch = os.getpid(), Watch(workers, shared=True)
+        self._workers: List[Any] = []
+        self._links: List[Any] = []
+        self._pending: Deque[Tuple[int, BatchRequest]] = deque()
+        self._queues: List[Deque[int]] = [deque() for _ in range(workers)]
+        self._done: Dict[int, Any] = {}
+        self._count = 0
+        try:
+            for number in range(workers):
+                self._start(number, ring, multiprocessing.get_context(start_method))
+            for _ in range(workers * prefetch):
+                self._ask()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, number: int, ring: Optional[Ring], context: Any) -> None:
+        ours, theirs = context.Pipe()
+        self._links.append(ours)
+        with theirs:
+            process = context.Process(
+                target=worker.work,
+                args=(number, self._dataset, ring, self._watch, theirs),
+                name=f"loader worker {number}",
+                daemon=True,
+            )
+            process.start()
+        self._workers.append(process)
+
+    def next(self) -> Tuple[BatchRequest, Any]:
+        """The next request and what came of it.
+
+        Raises:
+            StopIteration: that was all.
+            DataError: a worker died, or none has sent anything for a long time.
+        """
+        if not self._pending:
+            raise StopIteration
+        self._receive(0)
+        number, request = self._pending[0]
+        while number not in self._done:
+            if not self._receive(worker.STALL_S):
+                raise worker.stall(self._places())
+        result = self._done.pop(number)
+        if isinstance(result, worker.Raised):
+            raise result.again()
+        self._pending.popleft()
+        self._ask()  # before the batch is handed out: nobody waits while it is used
+        return request, result
+
+    def _ask(self) -> None:
+        request = next(self._requests, None)
+        if request is None:
+            return
+        self._pending.append((self._count, request))
+        chosen = min(range(len(self._queues)), key=lambda number: len(self._queues[number]))
+        self._queues[chosen].append(self._count)
+        self._count += 1
+        try:
+            self._links[chosen].send(request)
+        except OSError as error:
+            raise self._death(chosen) from error
+
+    def _receive(self, timeout_s: float) -> bool:
+        """Fetch what has come; False when nothing came for so long."""
+        watched = [*self._links, *(process.sentinel for process in self._workers)]
+        ready = connection.wait(watched, timeout_s)
+        for number, link in enumerate(self._links):
+            if link in ready:
+                try:
+                    self._done[self._queues[number][0]] = link.recv()
+                except (EOFError, OSError) as error:
+                    raise self._death(number) from error
+                self._queues[number].popleft()
+        for number, process in enumerate(self._workers):
+            # What it had sent before comes first.
+            if process.sentinel in ready and self._links[number] not in ready:
+                raise self._death(number)
+        return bool(ready)
+
+    def _death(self, number: int) -> DataError:
+        process, index = self._workers[number], self._watch.index(number)
+        process.join(2)  # its link closes a moment before it is dead
+        process.kill()
+        process.join()
+        where = "" if index is None else sample_name(self._dataset, index)
+        return worker.death(process.pid, process.exitcode, where, self._through_shm)
+
+    def _places(self) -> str:
+        found = [self._watch.index(number) for number in range(len(self._workers))]
+        return ", ".join(sample_name(self._dataset, index) for index in found if index is not None)
+
+    def unused(self) -> List[BatchRequest]:
+        """After the end: requests whose slots were never handed out."""
+        return [request for _, request in self._pending]
+
+    def close(self) -> None:
+        """End the workers, at once: they own nothing that could be lost."""
+        if self._owner != os.getpid():
+            return  # a worker that was forked meanwhile
+        workers, self._workers = self._workers, []
+        for process in workers:
+            process.kill()
+        for process in workers:
+            process.join()
+            process.close()
+        for link in self._links:
+            link.close()
+        self._links = []
+        self._watch.close()
