@@ -2,13 +2,20 @@
 
 import re
 
+META = re.compile(r"__[^/]*__($|/)")
+"""Names that WebDataset takes for remarks about the archive."""
+
 
 def quote_key(key: str) -> str:
     """The stem under which a key is stored: without dots, never absolute, never a folder above."""
     stem = key.replace("%", "%25").replace(".", "%2E")
-    return "%2F" + stem[1:] if stem.startswith("/") else stem
+    if stem.startswith("/"):
+        return "%2F" + stem[1:]
+    if META.match(stem):  # a class folder may be called __background__
+        return "%5F" + stem[1:]
+    return stem
 
 
 def unquote_key(stem: str) -> str:
-    """The inverse; stems that other programs wrote stay as they are, but for %25, %2E and %2F."""
-    return re.sub("%(25|2E|2F)", lambda match: chr(int(match[1], 16)), stem)
+    """The inverse; in stems of other programs only %25, %2E, %2F and %5F are changed."""
+    return re.sub("%(25|2E|2F|5F)", lambda match: chr(int(match[1], 16)), stem)

@@ -69,11 +69,13 @@ def members(scan: Scanner, notes: List[str]) -> Iterator[Member]:
                 f"damaged at byte {position:,} of {scan.size:,} ({error}); what follows is left out"
             )
             return
-        if member is not None:
-            yield member
-            if member.kind == "cut":
-                notes.append("the file is cut off: its last member is incomplete")
-                return
+        if member is None:
+            continue
+        if member.kind == "cut":
+            notes.append("the file is cut off: its last member is incomplete")
+        yield member
+        if member.kind == "cut":
+            return
     if not ended:
         notes.append("there is no end-of-archive mark; the file may have been cut off")
     elif any(scan.read(position, 1 << 16)):

@@ -14,7 +14,7 @@ from train.data.sources.names import Names, decode
 from train.data.sources.pickles import UNTRUSTED, unpickle
 from train.data.sources.scanner import Scanner
 from train.data.sources.shards import pack_skipped
-from train.data.sources.tar_keys import unquote_key
+from train.data.sources.tar_keys import META, unquote_key
 from train.data.sources.tar_members import Member, members
 from train.errors import BadSample
 
@@ -24,7 +24,6 @@ _LABEL_ENDINGS = frozenset(("cls", "json"))
 _KNOWN = IMAGE_ENDINGS | _LABEL_ENDINGS | PICKLE_ENDINGS
 _MOST_LABEL = 1 << 20
 _INTEGER = re.compile(rb"\s*([+-]?\d{1,18})\s*")
-_META = re.compile(r"__[^/]*__($|/)")
 
 Read = Callable[[int, int], bytes]
 
@@ -32,12 +31,13 @@ Read = Callable[[int, int], bytes]
 class _Sample:
     """What the members of one stem have told so far; `label` is a text where it is bad."""
 
-    __slots__ = ("dotted", "image", "label", "pickle")
+    __slots__ = ("dotted", "has_cls", "image", "label", "pickle")
 
     def __init__(self, dotted: bool):
         self.dotted = dotted
         self.image: Optional[Tuple[int, int, bool]] = None
         self.label: Union[int, str, None] = None
+        self.has_cls = False
         self.pickle = False
 
 
@@ -61,7 +61,7 @@ def index_samples(path: str, trust: bool, progress: Optional[Progress]) -> Built
             if left_out is not None:
                 skipped.append(left_out)
                 continue
-            if member.kind == "folder" or _META.match(name):
+            if member.kind == "folder" or META.match(name):
                 continue
             stem, ending, dotted = split_name(name)
             if ending not in _KNOWN:
@@ -129,8 +129,9 @@ def _take(sample: _Sample, member: Member, ending: str, read: Read, trust: bool)
             return f"a second image (.{ending}); the first one is used"
         sample.image = (member.offset, member.size, False)
     elif ending == "cls":
-        if sample.label is not None:
+        if sample.has_cls:
             return "a second label (.cls); the first one is used"
+        sample.has_cls = True
         sample.label = _label_of_text(read(member.offset, min(member.size, 64)))
     elif ending == "json":
         if sample.label is None:
