@@ -1,7 +1,9 @@
 """Image folders: SPLIT/<class>/<name>, each sample one file.
 
 A name must be one that the scan of a folder finds again: it lies below its class, is not hidden, and
-ends as an image does. Names that do not are changed as little as possible.
+ends as an image does. Names that do not are changed as little as possible; all others stay, even
+where `x.png` has become a JPEG: the names decide the order and what is set aside for validation, and
+what a file is, its content says (to us, to Pillow, to OpenCV).
 """
 
 import ctypes
@@ -13,7 +15,6 @@ from train.data.sources.folder import IMAGE_EXTENSIONS, SYSTEM_FOLDERS
 from train.errors import DataError
 from train.pack.writers import Sample, Target, sniff_ending
 
-_ENDINGS = {".jpg": (".jpg", ".jpeg", ".jpe", ".jfif"), ".ppm": (".ppm",)}
 _LONGEST = 255
 
 
@@ -103,12 +104,9 @@ def _part(part: str) -> str:
 
 
 def _with_ending(name: str, sample: Sample) -> str:
-    ending = os.path.splitext(name)[1].lower()
-    if sample.ending is not None:
-        return name if ending in _ENDINGS[sample.ending] else name + sample.ending
-    if ending in IMAGE_EXTENSIONS:
+    if os.path.splitext(name)[1].lower() in IMAGE_EXTENSIONS:
         return name
-    return name + (sniff_ending(sample.data) or ".jpg")
+    return name + (sample.ending or sniff_ending(sample.data) or ".jpg")
 
 
 def _sync_file_system(folder: Path) -> None:

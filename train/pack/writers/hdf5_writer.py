@@ -94,15 +94,23 @@ def _build(path: Path, spool: BinaryIO, count: int) -> None:
         row = 0
         for samples in _batches(spool):
             place = slice(row, row + len(samples))
-            block = np.empty(len(samples), dtype=object)
+            block = np.empty(len(samples), dtype=encoded)
             names = np.empty(len(samples), dtype=object)
             for number, (_, key, data) in enumerate(samples):
                 block[number] = np.frombuffer(data, dtype=np.uint8)
                 names[number] = key
-            images[place] = block
+            _write_rows(images, row, block)
             labels[place] = [label for label, _, _ in samples]
             keys[place] = names
             row += len(samples)
+
+
+def _write_rows(dataset: Any, row: int, block: np.ndarray) -> None:
+    """As `dataset[row:...] = block`, which takes arrays of one length for rows of a table."""
+    memory = h5py.h5s.create_simple(block.shape)
+    file = dataset.id.get_space()
+    file.select_hyperslab((row,), block.shape)
+    dataset.id.write(memory, file, block, mtype=h5py.h5t.py_create(dataset.dtype))
 
 
 def _batches(spool: BinaryIO) -> Iterator[List[Tuple[int, bytes, bytes]]]:
