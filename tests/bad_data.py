@@ -3,13 +3,16 @@
 `write(folder)` makes `files/<class>/...`, `trees/...` and `manifest.json`. An entry of the manifest
 says where a file is, what should happen (`action`: load, convert or skip; `also_ok`), at which
 stage, why, and what a loaded picture must look like (`expect`: size, mean or corner, tolerance).
+Its containers are those of bad_containers.py.
 """
 
 import json
 import os
 import struct
 import zlib
+from pathlib import Path
 
+import bad_containers
 import numpy as np
 import pictures
 from pictures import COLOURS, encode, tinted
@@ -29,6 +32,7 @@ def write(folder):
     _links(folder, entries)
     manifest = {
         "classes": sorted(COLOURS),
+        "containers": bad_containers.write(Path(folder)),
         "files": entries,
         "trees": _trees(os.path.join(folder, "trees")),
         "version": 1,

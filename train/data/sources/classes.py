@@ -112,9 +112,22 @@ def class_notes(root: str, classes: Sequence[str]) -> List[str]:
 
 
 def refuse_empty(
-    source: Source, skipped: Sequence[Skipped], classes: Classes, root: str, allow: bool
+    source: Source,
+    skipped: Sequence[Skipped],
+    classes: Classes,
+    root: str,
+    allow: bool,
+    word: str = "classes",
 ) -> List[str]:
     """A class without an image is an error; where it is allowed, a note.
+
+    Args:
+        source: the images.
+        skipped: what was left out of it.
+        classes: all names.
+        root: where it lies.
+        allow: go on when some are empty.
+        word: what classes are here, in the plural.
 
     Raises:
         DataError: some, or all, are empty.
@@ -126,9 +139,7 @@ def refuse_empty(
     if len(empty) == len(classes):
         left_out = "".join(f"; {line}" for line in describe_skipped(skipped))
         raise DataError(
-            f"none of the {len(classes)} class folders of {root!r} has an image{left_out}"
-            if os.path.isdir(root) and classes
-            else f"{root!r} has no images{left_out}"
+            f"none of the {len(classes)} {word} of {root!r} has an image{left_out}"
         )
     if not empty:
         return []
@@ -138,7 +149,7 @@ def refuse_empty(
     )
     if not allow:
         raise DataError(
-            f"{text}; add images, remove the folders, or go on with "
+            f"{text}; add images, {'remove the folders, ' if word != 'classes' else ''}or go on with "
             "--data.allow_empty_classes true (class numbers stay)"
         )
     return [f"warning: {text}"]

@@ -100,8 +100,9 @@ def open_sets(
         return _open_folder(place, allow_empty, progress)
     given = read_classes(place.classes)
     train = _open_files(place, place.train, given, progress, trust)
-    if place.val is None and not given and len(train.source) == 0:
-        raise DataError(f"{place.root!r} has no images{_left_out(train.skipped)}")
+    if len(train.source) == 0:
+        why = [*train.notes, *describe_skipped(train.skipped)]
+        raise DataError(f"{place.root!r} has no images{''.join(f'; {line}' for line in why)}")
     classes = given or numbers(train.source)
     notes = place.notes + train.notes + class_notes(place.root, classes)
     notes += refuse_empty(train.source, train.skipped, classes, place.root, allow_empty)
@@ -184,10 +185,6 @@ def _open_files(
     return _Files(file.source, file.notes, [])
 
 
-def _left_out(skipped: Sequence[Skipped]) -> str:
-    return "".join(f"; {line}" for line in describe_skipped(skipped))
-
-
 def _present(source: Source, classes: Classes, all_numbers: bool) -> List[str]:
     """Names of the classes that a set has; where asked, also numbers that have no name."""
     found = np.unique(source.labels)
@@ -207,7 +204,9 @@ def _open_folder(place: Place, allow_empty: bool, progress: Optional[Progress]) 
     notes = class_notes(train_root, classes) + notes + _unused(root, train_root) + place.notes
     scan = scan_folder(train_root, classes, progress)
     skipped = [_below(item, train_root, root) for item in skipped + scan.skipped]
-    notes += refuse_empty(scan.source, scan.skipped, classes, train_root, allow_empty)
+    notes += refuse_empty(
+        scan.source, scan.skipped, classes, train_root, allow_empty, "class folders"
+    )
     if place.val is None:
         return Sets(scan.source, None, classes, notes, skipped, "folder", root)
     val_root = place.val[0]

@@ -96,7 +96,7 @@ def split(source: Source, val_share: float, seed: int) -> Tuple[Subset, Subset]:
 def _ranks(source: Source, seed: int) -> np.ndarray:
     """A number for each key, uint64 (N,): BLAKE2b keyed with the seed.
 
-    A second and a half for a million keys.
+    About two microseconds a key.
     """
     begun = hashlib.blake2b(digest_size=8, key=seed.to_bytes(8, "little"))
     digests = bytearray()
