@@ -88,8 +88,12 @@ class Hdf5Source:
 def _open(path: str) -> Any:
     import h5py
 
-    # Without locks: nobody writes, and network disks often have none.
-    return h5py.File(path, "r", locking=False)
+    try:
+        # Without locks: nobody writes, and network disks often have none.
+        return h5py.File(path, "r", locking=False)
+    except OSError:
+        # Somebody else in this process has it open with locks; the library wants all alike.
+        return h5py.File(path, "r")
 
 
 def open_hdf5(path: str, progress: Optional[Progress] = None) -> Hdf5File:
@@ -105,7 +109,7 @@ def open_hdf5(path: str, progress: Optional[Progress] = None) -> Hdf5File:
     index = open_index(path, "hdf5", lambda tell: probe("hdf5_scan", path, tell), progress)
     meta, notes = index.meta, list(index.notes)
     if "offsets" not in index:
-        if meta["compressed"] and meta["chunk"] > 1:
+        if meta["compressed"] and meta["chunk"] > 1 and meta["layout"] != "encoded":
             notes.append(
                 f"warning: {path!r} is compressed in chunks of {meta['chunk']} images: to read one, "
                 "all of them are decompressed; pack it again: train pack"

@@ -63,7 +63,8 @@ def walk(descriptor: int) -> Iterator[Value]:
     while stack:
         number = stack.pop()
         pages_left -= 1
-        page = os.pread(descriptor, page_size, number * page_size)
+        inside = (number + 1) * page_size <= size
+        page = os.pread(descriptor, page_size, number * page_size) if inside else b""
         if len(page) < page_size:
             raise Damaged(f"page {number} lies beyond its end{short}")
         found, _, flags, lower = struct.unpack_from("<QHHH", page)
