@@ -4,7 +4,7 @@ import json
 import re
 from array import array
 from collections import Counter
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import numpy as np
 
@@ -21,14 +21,14 @@ from train.errors import BadSample
 IMAGE_ENDINGS = frozenset(ending[1:] for ending in IMAGE_EXTENSIONS)
 PICKLE_ENDINGS = frozenset(("pyd", "pickle", "pkl"))
 _LABEL_ENDINGS = frozenset(("cls", "json"))
-_KNOWN = IMAGE_ENDINGS | _LABEL_ENDINGS | PICKLE_ENDINGS
+KNOWN = IMAGE_ENDINGS | _LABEL_ENDINGS | PICKLE_ENDINGS
 _MOST_LABEL = 1 << 20
 _INTEGER = re.compile(rb"\s*([+-]?\d{1,18})\s*")
 
 Read = Callable[[int, int], bytes]
 
 
-class _Sample:
+class Sample:
     """What the members of one stem have told so far; `label` is a text where it is bad."""
 
     __slots__ = ("dotted", "has_cls", "image", "label", "pickle")
@@ -51,28 +51,28 @@ def index_samples(path: str, trust: bool, progress: Optional[Progress]) -> Built
     """
     notes: List[str] = []
     skipped: List[Skipped] = []
-    samples: Dict[str, _Sample] = {}
+    samples: Dict[str, Sample] = {}
     unused: Counter = Counter()
     images = 0
     with Scanner(path) as scan:
         for member in members(scan, notes):
             name = _plain(member.name)
-            left_out = _refusal(name, member)
+            left_out = refusal(name, member)
             if left_out is not None:
                 skipped.append(left_out)
                 continue
             if member.kind == "folder" or META.match(name):
                 continue
             stem, ending, dotted = split_name(name)
-            if ending not in _KNOWN:
+            if ending not in KNOWN:
                 unused[f".{ending}" if ending else "(none)"] += 1
                 continue
             if member.kind == "cut":
                 skipped.append(Skipped(unquote_key(stem), "truncated", f"{name!r} is incomplete"))
                 samples.pop(stem, None)
                 break
-            sample = samples.setdefault(stem, _Sample(dotted))
-            again = _take(sample, member, ending, scan.read, trust)
+            sample = samples.setdefault(stem, Sample(dotted))
+            again = take(sample, member, ending, scan.read, trust)
             if again:
                 skipped.append(Skipped(unquote_key(stem), "duplicate_key", again))
             if ending in IMAGE_ENDINGS:
@@ -95,10 +95,10 @@ def split_name(name: str) -> Tuple[str, str, bool]:
     """
     folder, slash, base = name.rpartition("/")
     first, _, ending = base.partition(".")
-    if ending.lower() in _KNOWN:
+    if ending.lower() in KNOWN:
         return folder + slash + first, ending.lower(), False
     stem, dot, last = base.rpartition(".")
-    if dot and last.lower() in _KNOWN:
+    if dot and last.lower() in KNOWN:
         return folder + slash + stem, last.lower(), True
     return folder + slash + first, ending.lower(), False
 
@@ -110,7 +110,7 @@ def _plain(name: bytes) -> str:
     return text
 
 
-def _refusal(name: str, member: Member) -> Optional[Skipped]:
+def refusal(name: str, member: Member) -> Optional[Skipped]:
     """Why a member is left out whatever its ending says; None where it is not."""
     parts = name.split("/")
     if name.startswith("/") or ".." in parts:
@@ -122,7 +122,7 @@ def _refusal(name: str, member: Member) -> Optional[Skipped]:
     return None
 
 
-def _take(sample: _Sample, member: Member, ending: str, read: Read, trust: bool) -> str:
+def take(sample: Sample, member: Member, ending: str, read: Read, trust: bool) -> str:
     """Add one member to its sample; says why not where the sample has one of its kind already."""
     if ending in IMAGE_ENDINGS:
         if sample.image is not None:
@@ -167,19 +167,13 @@ def _label_of_json(text: bytes) -> Union[int, str, None]:
     return f"the label is {str(label)[:20]!r}, expected a class number"
 
 
-def _rows(samples: Dict[str, _Sample], skipped: List[Skipped], trust: bool) -> Dict[str, Any]:
+def _rows(samples: Dict[str, Sample], skipped: List[Skipped], trust: bool) -> Dict[str, Any]:
     """The arrays of the index; samples that lack something go to `skipped`."""
     keys: List[str] = []
     offsets, lengths, labels, pickled = array("q"), array("q"), array("q"), bytearray()
-    for stem, sample in samples.items():
-        key = unquote_key(stem)
-        problem = _problem(sample)
+    for key, sample, problem in complete(samples):
         if problem is not None:
-            folder, slash, base = stem.rpartition("/")
-            whole = folder + slash + base.partition(".")[0]
-            # `a.mask.png` beside `a.jpg` belongs to a; it is no sample that lacks its label.
-            if not (sample.dotted and whole in samples):
-                skipped.append(Skipped(key, *problem))
+            skipped.append(Skipped(key, *problem))
             continue
         offset, length, is_pickle = sample.image  # type: ignore[misc]
         keys.append(key)
@@ -199,7 +193,20 @@ def _rows(samples: Dict[str, _Sample], skipped: List[Skipped], trust: bool) -> D
     return arrays
 
 
-def _problem(sample: _Sample) -> Optional[Tuple[str, str]]:
+def complete(
+    samples: Dict[str, Sample],
+) -> Iterator[Tuple[str, Sample, Optional[Tuple[str, str]]]]:
+    """Each sample's key, and (reason, detail) of what it lacks, or None."""
+    for stem, sample in samples.items():
+        problem = _problem(sample)
+        if problem is not None and sample.dotted:
+            folder, slash, base = stem.rpartition("/")
+            if folder + slash + base.partition(".")[0] in samples:
+                continue  # `a.mask.png` beside `a.jpg` belongs to a; it is no sample of its own
+        yield unquote_key(stem), sample, problem
+
+
+def _problem(sample: Sample) -> Optional[Tuple[str, str]]:
     """(reason, detail) of a sample that can't be used."""
     if isinstance(sample.label, str):
         return "bad_label", sample.label
