@@ -11,6 +11,7 @@ import numpy as np
 from train.console import say
 from train.data.sources import Source
 from train.data.sources.folder import Skipped, describe_skipped
+from train.data.sources.names import encode
 from train.data.sources.open import Sets, open_sets
 from train.errors import BadSample, DataError, SetupError
 from train.machine import bytes_text
@@ -87,8 +88,7 @@ def _read_keys(name: str, source: Source, digest: Any, unique: bool) -> None:
     hashes = np.empty(len(source), dtype=np.uint64)
     labels = source.labels
     for index in range(len(source)):
-        key = source.key(index).encode("utf-8", "surrogateescape")
-        one = hashlib.blake2b(key, digest_size=8).digest()
+        one = hashlib.blake2b(encode(source.key(index)), digest_size=8).digest()
         hashes[index] = int.from_bytes(one, "little")
     digest.update(hashes.tobytes())
     digest.update(np.asarray(labels, dtype=np.int64).tobytes())

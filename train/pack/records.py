@@ -4,6 +4,7 @@ import zlib
 from typing import NamedTuple, Optional
 
 from train.data.sources import Source
+from train.data.sources.names import encode
 from train.errors import BadSample
 from train.pack.contents import Converted, convert
 from train.pack.options import PackOptions
@@ -54,5 +55,5 @@ def read(source: Source, index: int, options: PackOptions) -> Item:
 
 def check_of(data: bytes, key: str, label: int) -> int:
     """What tells a changed image, name or label from the one that was written: a CRC-32."""
-    crc = zlib.crc32(key.encode("utf-8", "surrogateescape"), zlib.crc32(data))
+    crc = zlib.crc32(encode(key), zlib.crc32(data))
     return zlib.crc32(b"%d" % label, crc)

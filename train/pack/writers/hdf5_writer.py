@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
 import h5py
 import numpy as np
 
+from train.data.sources.names import encode
 from train.pack.writers import Sample, Target
 from train.pack.writers.append import AppendFile
 
@@ -44,7 +45,7 @@ class Hdf5Writer:
     def add(self, sample: Sample) -> str:
         """Write one; returns its key."""
         assert self._spool is not None
-        key = sample.key.encode("utf-8", "surrogateescape")
+        key = encode(sample.key)
         self._spool.write(_HEAD.pack(sample.label, len(key), len(sample.data)) + key)
         self._spool.write(sample.data)
         self._count += 1

@@ -16,11 +16,15 @@ from typing import Any, Dict, List, Optional, Tuple
 import lmdb
 
 from train.data.sources.lmdb_source import quote
+from train.data.sources.names import encode
 from train.pack.writers import Sample, Target
 from train.pack.writers.append import AppendFile
 
 PAGE = 4096
 LEN, KEYS = b"__len__", b"__keys__"
+SYNC = True
+"""Off in tests alone, on disks that others keep busy."""
+
 _MAP_STEP = 1 << 30
 _ENDS = b"\0"  # between names in our own file; they may hold line breaks, and never this
 
@@ -37,30 +41,30 @@ class LmdbWriter:
         self._bytes = int(state["bytes"]) if state else 0
         if state is None:
             _data(target).unlink(missing_ok=True)
-        self._keys = AppendFile(_keys(target), state["keys"] if state else 0)
+        self._keys: Optional[AppendFile] = None  # gone when the split is finished
+        if state is None or _keys(target).exists():
+            self._keys = AppendFile(_keys(target), state["keys"] if state else 0)
         self._staged: List[Tuple[bytes, bytes]] = []
 
     @staticmethod
     def usable(target: Target, state: Dict[str, Any]) -> bool:
         """Whether the file holds what `state` says: the transaction may not have been written."""
         entries = int(state["entries"])
-        if not _data(target).exists() or _keys(target).stat().st_size < int(state["keys"]):
-            return entries == 0
         try:
-            with lmdb.open(str(_folder(target)), readonly=True, lock=False) as environment:
-                with environment.begin() as transaction:
-                    finished = transaction.get(LEN)
-                    found = environment.stat()["entries"]
-        except lmdb.Error:
+            found, finished = _count(_folder(target))
+            if found == entries + 2 and finished == b"%d" % entries:
+                return True
+            return found == entries and _keys(target).stat().st_size >= int(state["keys"])
+        except (lmdb.Error, OSError):
             return False
-        return found == entries or (finished == b"%d" % entries and found == entries + 2)
 
     def add(self, sample: Sample) -> str:
         """Keep one for the next `commit`; returns its key."""
         number = self._entries + len(self._staged)
         value = struct.pack("<I", sample.label) + sample.data
         self._staged.append((b"%08d" % number, value))
-        self._keys.write(sample.key.encode("utf-8", "surrogateescape") + _ENDS)
+        assert self._keys is not None
+        self._keys.write(encode(sample.key) + _ENDS)
         return sample.key
 
     def flush(self) -> Dict[str, Any]:
@@ -69,7 +73,7 @@ class LmdbWriter:
         return {
             "entries": entries,
             "bytes": self._bytes + _room(self._staged),
-            "keys": self._keys.sync(),
+            "keys": self._keys.sync() if self._keys is not None else 0,
         }
 
     def commit(self) -> None:
@@ -83,28 +87,42 @@ class LmdbWriter:
 
     def finish(self) -> None:
         """Add the number and the names."""
+        if self._keys is None:
+            return
         self._keys.sync()
-        names = self._keys.path.read_bytes().split(_ENDS)[:-1]
-        lines = b"\n".join(map(quote, names))
-        self._bytes += len(lines) + PAGE
-        self._put([(LEN, b"%d" % self._entries), (KEYS, lines)])
+        if _count(self._folder)[1] is None:  # else killed before the names went
+            names = self._keys.path.read_bytes().split(_ENDS)[:-1]
+            lines = b"\n".join(map(quote, names))
+            self._bytes += len(lines) + PAGE
+            self._put([(LEN, b"%d" % self._entries), (KEYS, lines)])
         self._keys.close()
         self._keys.path.unlink()
 
     def close(self) -> None:
         """Let go of the names; what is staged is lost."""
-        self._keys.close()
+        if self._keys is not None:
+            self._keys.close()
 
     def _put(self, pairs: List[Tuple[bytes, bytes]]) -> None:
         # The size of the map stands in the file, so it must follow from what is written alone.
         size = (self._bytes * 9 // 8 + (256 << 20)) // _MAP_STEP * _MAP_STEP + _MAP_STEP
         try:
-            with lmdb.open(str(self._folder), map_size=size, lock=False) as environment:
+            path = str(self._folder)
+            with lmdb.open(path, map_size=size, lock=False, sync=SYNC) as environment:
                 with environment.begin(write=True) as transaction:
                     for key, value in pairs:
                         transaction.put(key, value)
         except lmdb.Error as error:
             raise _os_error(error, self._folder) from None
+
+
+def _count(folder: Path) -> Tuple[int, Optional[bytes]]:
+    """Entries that are there, and what `__len__` says."""
+    if not (folder / "data.mdb").exists():
+        return 0, None
+    with lmdb.open(str(folder), create=False, readonly=True, lock=False) as environment:
+        with environment.begin() as transaction:
+            return environment.stat()["entries"], transaction.get(LEN)
 
 
 def _room(pairs: List[Tuple[bytes, bytes]]) -> int:
