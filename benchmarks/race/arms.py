@@ -1,0 +1,160 @@
+"""Every arm of the race: what it is, what it reads, and how it differs from the others.
+
+Common to all: RandomResizedCrop to 224 with scale 0.08 to 1 and ratio 3/4 to 4/3, flip with
+probability 1/2, batches of 64 in host memory, one worker for each usable CPU, the same pictures.
+"""
+
+from typing import NamedTuple, Optional, Tuple
+
+OURS, PEER, WRITTEN, LIMIT = "ours", "peer", "written", "limit"
+AA, LINEAR, AREA = "antialiased", "linear", "area"
+SAME = "the JPEG files"
+
+CONTAINERS = ("folder", "tar", "lmdb", "hdf5", "tfrecord")
+
+
+class Arm(NamedTuple):
+    """One row of the table.
+
+    Attributes:
+        name: what --only takes.
+        kind: OURS, PEER (as it comes), WRITTEN (decode code by us around a peer), LIMIT.
+        data: "full" or "short256".
+        environment: of benchmarks/peers/, "" for the project's own.
+        entry: the arm's name in run.py.
+        title: for people.
+        resize: how it scales.
+        form: what the arm's `pack` stores first; None: it reads the files.
+        notes: what differs from the common task.
+    """
+
+    name: str
+    kind: str
+    data: str
+    environment: str
+    entry: str
+    title: str
+    resize: str = AA
+    form: Optional[str] = None
+    notes: Tuple[str, ...] = ()
+
+    @property
+    def groups(self):
+        """Other words of --only that choose this arm."""
+        words = {self.kind, self.data, self.environment}
+        if self.name.startswith("container-"):
+            words.add("containers")
+        return words - {""}
+
+
+_FULL_PEERS = (
+    ("tv-tutorial", "torchvision", "v1_float", "torchvision v1 + PIL, as in tutorials", AA, None),
+    ("tv-v1", "torchvision", "v1_uint8", "torchvision v1 + PIL", AA, None),
+    ("tv-v2", "torchvision", "v2_uint8", "torchvision decode_jpeg + v2, our PyTorch", AA, None),
+    ("tv-v2-new", "torchvision_new", "v2_uint8", "torchvision decode_jpeg + v2", AA, None),
+    ("timm", "timm", "loader", "timm create_loader", AA, None),
+    ("webdataset", "webdataset", "v2_uint8", "WebDataset, decode_jpeg + v2", AA, "tar"),
+    ("litdata", "litdata", "v2_uint8", "LitData + v2", AA, "chunks"),
+    ("streaming", "streaming", "v2_uint8", "MosaicML Streaming, decode_jpeg + v2", AA, "mds"),
+    ("ffcv-jpg", "ffcv", "loader", "FFCV jpg", AREA, "jpg"),
+    ("ffcv-mixed", "ffcv", "loader", "FFCV half raw, long side 500", AREA, "mixed"),
+    ("dali", "dali", "antialiased", "DALI on the CPU", AA, None),
+    ("dali-linear", "dali", "linear", "DALI on the CPU, linear", LINEAR, None),
+    ("spdl", "spdl", "ffmpeg", "SPDL (FFmpeg)", "swscale bilinear", None),
+    ("grain", "grain", "pillow", "Grain + Pillow", AA, None),
+)
+_SHORT_PEERS = (
+    ("s256-tv-v2-new", "torchvision_new", "v2_uint8", "torchvision decode_jpeg + v2", AA, None),
+    ("s256-litdata", "litdata", "v2_uint8", "LitData + v2", AA, "chunks"),
+    ("s256-ffcv-jpg", "ffcv", "loader", "FFCV jpg", AREA, "jpg"),
+    ("s256-ffcv-raw", "ffcv", "loader", "FFCV raw", AREA, "raw"),
+    ("s256-dali", "dali", "antialiased", "DALI on the CPU", AA, None),
+)
+_WRITTEN = (
+    ("simplejpeg-cv2", "full", "threads_linear", "simplejpeg + OpenCV, threads", LINEAR),
+    ("simplejpeg-cv2-area", "full", "threads_area", "simplejpeg + OpenCV, threads", AREA),
+    ("grain-simplejpeg", "full", "grain_linear", "Grain + simplejpeg + OpenCV", LINEAR),
+    ("s256-simplejpeg-cv2", "short256", "threads_linear", "simplejpeg + OpenCV, threads", LINEAR),
+    ("s256-grain-simplejpeg", "short256", "grain_linear", "Grain + simplejpeg + OpenCV", LINEAR),
+)
+_NOTES = {
+    "tv-tutorial": ("float32, normalised on the CPU",),
+    "webdataset": ("shuffles within a buffer of 500; shards drawn with replacement",),
+    "ffcv": ("encoded again by FFCV, quality 90, 4:2:0: less to decode, and lossy",),
+    "dali": ("shuffles within a buffer of 1,000",),
+    "spdl": ("crops drawn by our code; FFmpeg's own JPEG decoder",),
+    "grain": ("load and crop function in Python around Pillow, as Grain has none",),
+    "simplejpeg": ("not a product: decode code written for this comparison",),
+}
+
+
+def _notes(name, environment):
+    return tuple(
+        note
+        for key, notes in _NOTES.items()
+        if key in (name, environment) or (key == "simplejpeg" and environment == "written")
+        for note in notes
+    )
+
+
+def _peers():
+    for data, rows in (("full", _FULL_PEERS), ("short256", _SHORT_PEERS)):
+        for name, environment, entry, title, resize, form in rows:
+            notes = _notes(name, environment)
+            yield Arm(name, PEER, data, environment, entry, title, resize, form, notes)
+    for name, data, entry, title, resize in _WRITTEN:
+        yield Arm(
+            name, WRITTEN, data, "written", entry, title, resize, None, _notes(name, "written")
+        )
+
+
+def _ours():
+    contents = {
+        "windows": "packed: windows, the same pixels",
+        "raw": "packed: raw",
+        "jpeg": "the JPEG files",
+    }
+    for worker in ("process", "thread"):
+        many = {"process": "processes", "thread": "threads"}[worker]
+        yield Arm(f"ours-{many}", OURS, "full", "", worker, f"{contents['jpeg']}, {many}")
+        for content in ("windows", "raw"):
+            name, title = f"ours-{content}-{many}", f"{contents[content]}, {many}"
+            form = f"folder-{content}"
+            yield Arm(name, OURS, "full", "", worker, title, form=form)
+        for content in ("jpeg", "windows", "raw"):
+            name, title = f"s256-ours-{content}-{many}", f"{contents[content]}, {many}"
+            form = None if content == "jpeg" else f"folder-{content}"
+            yield Arm(name, OURS, "short256", "", worker, title, form=form)
+    for container in CONTAINERS[1:]:
+        title = f"windows in {container}, processes"
+        name, form = f"container-{container}", f"{container}-windows"
+        yield Arm(name, OURS, "full", "", "process", title, form=form)
+
+
+def _limits():
+    for data, prefix in (("full", ""), ("short256", "s256-")):
+        title = "libjpeg-turbo alone, files in memory"
+        yield Arm(f"{prefix}limit", LIMIT, data, "", "limit", title, "none")
+
+
+ARMS = (*_limits(), *_ours(), *_peers())
+
+
+class UnknownArm(ValueError):
+    """A word of --only that names nothing."""
+
+
+def choose(only):
+    """The arms that a list of names or groups chooses, in the table's order; None: all of them.
+
+    The limits come with whatever they are the limit of.
+    """
+    if not only:
+        return ARMS
+    known = {arm.name for arm in ARMS}.union(*(arm.groups for arm in ARMS))
+    for word in only:
+        if word not in known:
+            raise UnknownArm(f"--only: no arm or group is called {word!r}; see --list")
+    chosen = [arm for arm in ARMS if arm.name in only or arm.groups & set(only)]
+    sets = {arm.data for arm in chosen}
+    return tuple(arm for arm in ARMS if arm in chosen or (arm.kind == LIMIT and arm.data in sets))
