@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from train.data.sources.crc32c import masked
+from train.data.sources.crc32c import crc32c, masked
 from train.data.sources.example import Features, Malformed, Span, example, locate
 from train.data.sources.folder import MAX_FILE_BYTES, Skipped
 from train.data.sources.handles import Stamp, read_at
@@ -83,6 +83,7 @@ def open_tfrecord(
         )
 
     indexes, skipped, notes = collect(sorted(paths, key=os.fsencode), opener, progress)
+    crc32c(bytes(64))  # loads the compiled kernel here, so that forked workers share it
     source = TFRecordSource(indexes)
     return Opened(refuse_labels(source, num_classes, skipped), skipped, notes)
 
