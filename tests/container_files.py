@@ -53,10 +53,12 @@ def write_lmdb(folder, samples, names=True):
 def put_lmdb(folder, entries):
     """Any entries."""
     folder.mkdir(parents=True, exist_ok=True)
-    with lmdb.open(str(folder), map_size=1 << 28, lock=False) as environment:
-        with environment.begin(write=True) as transaction:
-            for key, value in entries.items():
-                transaction.put(key, value)
+    with (
+        lmdb.open(str(folder), map_size=1 << 28, lock=False) as environment,
+        environment.begin(write=True) as transaction,
+    ):
+        for key, value in entries.items():
+            transaction.put(key, value)
 
 
 def write_hdf5(path, samples, names=True, **options):

@@ -16,7 +16,14 @@ from train.pack.writers import Sample, Target, writer_class
 
 pytestmark = pytest.mark.usefixtures("deadline", "no_child_left")
 
-NAMES = ["a b.jpg", "dots.in.v1.0.jpg", "100%25.jpg", "new\nline.jpg", "caf\udce9.jpg", "\u65e5.jpg"]
+NAMES = [
+    "a b.jpg",
+    "dots.in.v1.0.jpg",
+    "100%25.jpg",
+    "new\nline.jpg",
+    "caf\udce9.jpg",
+    "\u65e5.jpg",
+]
 CONTAINERS = ["folder", "tar", "lmdb", "hdf5", "tfrecord"]
 
 

@@ -45,7 +45,9 @@ def test_a_file_is_opened_at_first_use_and_once(path):
     assert read_at(path, 1, 1) == b"\1"
 
 
-@pytest.mark.parametrize(("offset", "length"), [(25599, 2), (30000, 1), (0, 1 << 60), (-1, 3), (1, -1)])
+@pytest.mark.parametrize(
+    ("offset", "length"), [(25599, 2), (30000, 1), (0, 1 << 60), (-1, 3), (1, -1)]
+)
 def test_what_lies_beyond_the_end_is_an_error_of_the_system(path, offset, length):
     with pytest.raises(OSError, match=r"the file ends at byte 25,600, expected"):
         read_at(path, offset, length)
@@ -65,6 +67,15 @@ def test_another_file_than_was_indexed_is_refused_by_name(path):
         read_at(path, 0, 1, Stamp(25600, stamp.mtime_ns + 1))
     with pytest.raises(DataError, match=r"expected 7"):
         read_at(path, 0, 1, Stamp(7, stamp.mtime_ns))
+
+
+def test_a_file_that_was_replaced_is_opened_anew(path, tmp_path):
+    old = read_at(path, 0, 2)
+    (tmp_path / "new").write_bytes(b"new content")
+    (tmp_path / "new").replace(path)
+    stamp = Stamp(11, os.stat(path).st_mtime_ns)
+    assert read_at(path, 0, 3, stamp) == b"new" != old
+    assert descriptors(path) == 1
 
 
 def test_more_files_than_a_process_may_open(tmp_path, monkeypatch):

@@ -85,3 +85,16 @@ class Subset:
     def key(self, index: int) -> str:
         """Name one record without reading it."""
         return self.source.key(self._below(index))
+
+    def file(self, index: int) -> str:
+        """The file that a record lies in; see `file_of`."""
+        return file_of(self.source, self._below(index))
+
+
+def file_of(source: Source, index: int) -> str:
+    """The container file that a record lies in, for messages; '' where its key says it all.
+
+    A source has `file(index)` where many records share one file.
+    """
+    file = getattr(source, "file", None)
+    return file(index) if file is not None else ""

@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from train.data.sources import BAD_LABEL, Record, Source
+from train.data.sources import BAD_LABEL, Record, Source, file_of
 from train.data.sources.folder import Skipped, describe_skipped
 from train.data.sources.names import Names
 from train.data.sources.shards import MOST_CLASSES
@@ -44,6 +44,10 @@ class Labelled:
     def key(self, index: int) -> str:
         """Name one record without reading it."""
         return self.source.key(index)
+
+    def file(self, index: int) -> str:
+        """The file that a record lies in."""
+        return file_of(self.source, index)
 
     def __getitem__(self, index: int) -> Record:
         record = self.source[index]
@@ -138,9 +142,7 @@ def refuse_empty(
     empty = [name for name, count in zip(classes, counts) if count == 0]
     if len(empty) == len(classes):
         left_out = "".join(f"; {line}" for line in describe_skipped(skipped))
-        raise DataError(
-            f"none of the {len(classes)} {word} of {root!r} has an image{left_out}"
-        )
+        raise DataError(f"none of the {len(classes)} {word} of {root!r} has an image{left_out}")
     if not empty:
         return []
     text = (
@@ -148,8 +150,9 @@ def refuse_empty(
         f"{', '.join(map(repr, empty[:10]))}"
     )
     if not allow:
+        remove = "remove the folders, " if word != "classes" else ""
         raise DataError(
-            f"{text}; add images, {'remove the folders, ' if word != 'classes' else ''}or go on with "
+            f"{text}; add images, {remove}or go on with "
             "--data.allow_empty_classes true (class numbers stay)"
         )
     return [f"warning: {text}"]

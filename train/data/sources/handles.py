@@ -122,10 +122,11 @@ def stored_file(path: str, stamp: Optional[Stamp] = None) -> StoredFile:
         OSError: it can't be opened.
     """
     file = _stored.get(path)
-    if file is None:
+    if file is None or (stamp is not None and file.stamp != stamp):
         with _lock:
             file = _stored.get(path)
-            if file is None:
+            if file is None or (stamp is not None and file.stamp != stamp):
+                # Opened anew also where what is open may be the one that is out of date.
                 file = _stored[path] = StoredFile(path)
                 if len(_stored) > MOST_FILES:
                     _stored.popitem(last=False)

@@ -85,7 +85,8 @@ def _scan(
 def _layout(h5py: Any, images: Any) -> str:
     """What `images` holds: "encoded", or pixels as "hwc" or "chw"."""
     base = h5py.check_vlen_dtype(images.dtype)
-    if base is not None and base != str and np.dtype(base) == np.uint8 and images.ndim == 1:
+    text = base is None or isinstance(base, type)  # str or bytes: a string type
+    if not text and base == np.uint8 and images.ndim == 1:
         return "encoded"
     if images.dtype == np.uint8 and images.ndim == 4:
         if images.shape[3] == 3:

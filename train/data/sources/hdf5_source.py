@@ -59,6 +59,10 @@ class Hdf5Source:
         names = self.names
         return names[index] if names is not None else f"{index:08d}"
 
+    def file(self, index: int) -> str:
+        """The file that a record lies in."""
+        return self.index.container
+
     def __getitem__(self, index: int) -> Record:
         key = self.key(index)
         data: Any
@@ -111,8 +115,8 @@ def open_hdf5(path: str, progress: Optional[Progress] = None) -> Hdf5File:
     if "offsets" not in index:
         if meta["compressed"] and meta["chunk"] > 1 and meta["layout"] != "encoded":
             notes.append(
-                f"warning: {path!r} is compressed in chunks of {meta['chunk']} images: to read one, "
-                "all of them are decompressed; pack it again: train pack"
+                f"warning: {path!r} is compressed in chunks of {meta['chunk']} images: to read "
+                "one, all of them are decompressed; pack it again: train pack"
             )
         elif meta["compressed"]:
             notes.append(

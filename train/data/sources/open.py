@@ -17,9 +17,10 @@ from train.data.sources.classes import (
     refuse_empty,
     refuse_new,
 )
-from train.data.sources.folder import Skipped, describe_skipped, list_classes, scan_folder
+from train.data.sources.folder import Skipped, describe_skipped
+from train.data.sources.folder_sets import open_folder
 from train.data.sources.index import Progress
-from train.data.sources.layout import VAL_NAMES, Place, locate
+from train.data.sources.layout import Place, locate
 from train.data.sources.shards import MOST_CLASSES
 from train.errors import DataError
 
@@ -97,7 +98,7 @@ def open_sets(
     """
     place = locate(_existing(path))
     if place.kind == "folder":
-        return _open_folder(place, allow_empty, progress)
+        return Sets(*open_folder(place, allow_empty, progress), place.kind, place.root)
     given = read_classes(place.classes)
     train = _open_files(place, place.train, given, progress, trust)
     if len(train.source) == 0:
@@ -190,67 +191,3 @@ def _present(source: Source, classes: Classes, all_numbers: bool) -> List[str]:
     found = np.unique(source.labels)
     found = found[(found >= 0) & (found < (MOST_CLASSES if all_numbers else len(classes)))]
     return [classes[n] if n < len(classes) else str(n) for n in found.tolist()]
-
-
-def _open_folder(place: Place, allow_empty: bool, progress: Optional[Progress]) -> Sets:
-    root, train_root = place.root, place.train[0]
-    found, skipped = list_classes(train_root)
-    if not found:
-        raise DataError(
-            f"{train_root!r} has no class folders: expected {train_root}/<class>/<image>.jpg, "
-            "one folder per class"
-        )
-    classes, notes = _folder_classes(place, found)
-    notes = class_notes(train_root, classes) + notes + _unused(root, train_root) + place.notes
-    scan = scan_folder(train_root, classes, progress)
-    skipped = [_below(item, train_root, root) for item in skipped + scan.skipped]
-    notes += refuse_empty(
-        scan.source, scan.skipped, classes, train_root, allow_empty, "class folders"
-    )
-    if place.val is None:
-        return Sets(scan.source, None, classes, notes, skipped, "folder", root)
-    val_root = place.val[0]
-    found, beside = list_classes(val_root)
-    refuse_new(val_root, found, classes)
-    notes += missing_note(found, classes)
-    val = scan_folder(val_root, classes, progress)
-    if len(val.source) == 0:
-        raise DataError(
-            f"{val_root!r} has no images; fill it, or remove it and a share of train is set aside"
-        )
-    skipped += [_below(item, val_root, root) for item in beside + val.skipped]
-    return Sets(scan.source, val.source, classes, notes, skipped, "folder", root)
-
-
-def _folder_classes(place: Place, found: Sequence[str]) -> Tuple[Classes, List[str]]:
-    """Class folders in text order; in the order of classes.json, where a pack has one."""
-    try:
-        given = read_classes(place.classes)
-    except DataError as error:
-        return tuple(found), [f"note: not used: {error}"]
-    if given is None:
-        return tuple(found), []
-    lacking = [name for name in found if name not in given]
-    if lacking:
-        return tuple(found), [f"note: not used: {place.classes!r}, it lacks {lacking[0]!r}"]
-    return given, []
-
-
-def _unused(root: str, train_root: str) -> List[str]:
-    if train_root == root:
-        return []
-    names = sorted(
-        name
-        for name in os.listdir(root)
-        if name not in ("train", *VAL_NAMES) and os.path.isdir(os.path.join(root, name))
-    )
-    if not names:
-        return []
-    return [f"note: not used: {', '.join(map(repr, names[:5]))}, beside train and val"]
-
-
-def _below(item: Skipped, folder: str, root: str) -> Skipped:
-    """The same item, its key relative to the data folder."""
-    return item._replace(
-        key=os.path.join(os.path.relpath(folder, root), item.key) if folder != root else item.key
-    )

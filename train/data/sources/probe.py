@@ -72,7 +72,8 @@ def _listen(
 ) -> Dict[str, Any]:
     """Follow the child's lines, JSON objects, to the last one."""
     descriptor = child.stdout.fileno()  # type: ignore[union-attr]
-    pending, answer = b"", {}
+    pending = b""
+    answer: Dict[str, Any] = {}
     heard = time.monotonic()
     while True:
         ready, _, _ = select.select([descriptor], [], [], 1.0)
