@@ -6,8 +6,6 @@ import tarfile
 import numpy as np
 import pictures
 
-LINK = object()
-
 
 def image(seed=0):
     """Bytes of a small JPEG."""
