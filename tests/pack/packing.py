@@ -1,4 +1,4 @@
-"""What the tests of packing share: a small source, packs made in this process or killed in another."""
+"""What the tests of packing share: a small source, packs made here or killed elsewhere."""
 
 import json
 import os

@@ -92,13 +92,13 @@ def test_webdataset_reads_the_tar(source, packs):
 
 def test_lmdb_and_struct_read_the_lmdb(source, packs):
     wanted = records(source)["train"]
-    with lmdb.open(str(packs / "lmdb/train.lmdb"), readonly=True, lock=False) as environment:
-        with environment.begin() as transaction:
-            assert int(transaction.get(b"__len__")) == len(wanted)
-            for number, (_, label, data) in enumerate(wanted):
-                value = transaction.get(b"%08d" % number)
-                assert struct.unpack("<I", value[:4]) == (label,)
-                assert value[4:] == data
+    path = str(packs / "lmdb/train.lmdb")
+    with lmdb.open(path, readonly=True, lock=False) as file, file.begin() as transaction:
+        assert int(transaction.get(b"__len__")) == len(wanted)
+        for number, (_, label, data) in enumerate(wanted):
+            value = transaction.get(b"%08d" % number)
+            assert struct.unpack("<I", value[:4]) == (label,)
+            assert value[4:] == data
 
 
 def test_h5py_reads_the_hdf5(source, packs):
@@ -158,14 +158,8 @@ def test_classes_that_are_not_in_the_order_of_their_names(source, packs, tmp_pat
 
 
 def test_keys_that_no_file_may_have(tmp_path):
-    with lmdb.open(str(tmp_path / "train.lmdb"), map_size=1 << 20, lock=False) as environment:
-        with environment.begin(write=True) as transaction:
-            keys = ["/etc/passwd", "../../up.jpg", ".hidden.jpg", "plain", "a//b.jpg"]
-            for number in range(len(keys)):
-                value = struct.pack("<I", number % 2) + b"\xff\xd8\xffnothing"
-                transaction.put(b"%08d" % number, value)
-            transaction.put(b"__len__", b"5")
-            transaction.put(b"__keys__", "\n".join(keys).encode())
+    keys = ["/etc/passwd", "../../up.jpg", ".hidden.jpg", "plain", "a//b.jpg"]
+    write_lmdb(tmp_path / "train.lmdb", keys)
     out = tmp_path / "out"
     pack(tmp_path / "train.lmdb", out, container="folder", content="original")
     found = {str(path.relative_to(out / "train")) for path in out.rglob("*.jp*g")}
@@ -182,13 +176,19 @@ def test_keys_that_no_file_may_have(tmp_path):
 
 
 def test_a_key_that_comes_twice(tmp_path):
-    with lmdb.open(str(tmp_path / "train.lmdb"), map_size=1 << 20, lock=False) as environment:
-        with environment.begin(write=True) as transaction:
-            for number in range(2):
-                transaction.put(b"%08d" % number, struct.pack("<I", 0) + b"\xff\xd8\xff")
-            transaction.put(b"__len__", b"2")
-            transaction.put(b"__keys__", b"same.jpg\nsame.jpg")
-    with pytest.raises(DataError, match="have the key 'same.jpg'"):
+    write_lmdb(tmp_path / "train.lmdb", ["same.jpg", "other.jpg", "same.jpg"])
+    with pytest.raises(DataError, match=r"have the key 'same.jpg'"):
         pack(tmp_path / "train.lmdb", tmp_path / "tar", container="tar", content="original")
     pack(tmp_path / "train.lmdb", tmp_path / "hdf5", container="hdf5", content="original")
-    assert len(records(tmp_path / "hdf5")["train"]) == 2
+    assert len(records(tmp_path / "hdf5")["train"]) == 3
+
+
+def write_lmdb(path, keys):
+    """A database by hand, with two classes and what is no image."""
+    options = {"map_size": 1 << 20, "lock": False}
+    with lmdb.open(str(path), **options) as file, file.begin(write=True) as transaction:
+        for number in range(len(keys)):
+            value = struct.pack("<I", number % 2) + b"\xff\xd8\xffnothing"
+            transaction.put(b"%08d" % number, value)
+        transaction.put(b"__len__", b"%d" % len(keys))
+        transaction.put(b"__keys__", "\n".join(keys).encode())

@@ -125,9 +125,7 @@ def test_killed_while_the_hdf5_file_is_made(source, tmp_path):
         around(hdf5_writer, "_write_rows", before=False),
         around(hdf5_writer.os, "replace", before=False),
     ):
-        assert pack_and_die(
-            source, tmp_path / "cut", hook, container="hdf5", content="original"
-        )
+        assert pack_and_die(source, tmp_path / "cut", hook, container="hdf5", content="original")
     pack(source, tmp_path / "cut", container="hdf5", content="original")
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
 
@@ -177,10 +175,14 @@ def test_a_signal_stops_it_and_the_same_command_goes_on(source, tmp_path, contai
     assert stopped.value.exit_code == 143
     done = 9 if container == "lmdb" else 10  # LMDB's transactions end at counted places
     assert f"stopped after {done} of 28 images" in str(stopped.value)
-    assert str(stopped.value).splitlines()[-1].endswith(
-        f"-m train pack {source} {tmp_path / 'cut'} --container {container} --content original"
-        if container != "tar"
-        else f"-m train pack {source} {tmp_path / 'cut'} --content original"
+    assert (
+        str(stopped.value)
+        .splitlines()[-1]
+        .endswith(
+            f"-m train pack {source} {tmp_path / 'cut'} --container {container} --content original"
+            if container != "tar"
+            else f"-m train pack {source} {tmp_path / 'cut'} --content original"
+        )
     )
     assert not (tmp_path / "cut").exists()
     pack(source, tmp_path / "cut", **options)

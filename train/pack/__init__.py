@@ -12,6 +12,6 @@
 | [write.py](write.py) | the loop over a split |
 | [writers/](writers/__init__.py) | one a container |
 | [journal.py](journal.py) | how far it has come; going on after a crash |
-| [verify.py](verify.py) | reading everything back |
+| [verify.py](verify.py), [findings.py](findings.py) | reading everything back; what was found |
 | [speed.py](speed.py), [summary.py](summary.py) | what is said at the end |
 """

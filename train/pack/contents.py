@@ -99,7 +99,7 @@ def ppm(pixels: np.ndarray) -> bytes:
 
 
 def shrink(pixels: np.ndarray, short_side: Optional[int]) -> np.ndarray:
-    """Scale down to a short side, antialiased (triangle filter); smaller images stay as they are."""
+    """Scale down to a short side, antialiased (triangle filter); never up."""
     height, width = pixels.shape[:2]
     if short_side is None or min(width, height) <= short_side:
         return pixels
@@ -120,7 +120,7 @@ def _with_windows(data: bytes, header: Header) -> Converted:
 
     try:
         return Converted(windows.pack(data), None, "windows")
-    except (BadSample, ValueError) as error:
+    except (BadSample, windows.Unsupported) as error:
         reason = str(error)
     try:
         decode(data, header, _whole(header))

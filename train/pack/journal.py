@@ -1,7 +1,7 @@
 """The unfinished pack `DST.partial`, and the journal in it that says how far it has come.
 
-A line is written when all before it is safe on the disk. After a crash the last line that still fits
-the files holds; what lies behind it is cut off and made again, the same.
+A line is written when all before it is safe on the disk. After a crash the last line that still
+fits the files holds; what lies behind it is cut off and made again, the same.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""What `train pack` can be asked for: its options, its help, and the command that says them again."""
+"""What `train pack` can be asked for: options, help, and the command that says them again."""
 
 import dataclasses
 import shlex
@@ -21,7 +21,7 @@ SUBSAMPLING = "420"
 DESCRIPTION = """Pack a data set once, so that every epoch reads and decodes less.
 
   train pack DIR OUT                              lossless: the very pixels, decoded faster
-  train pack DIR OUT --container lmdb             another container: folder, tar, lmdb, hdf5, tfrecord
+  train pack DIR OUT --container lmdb             another container: folder, hdf5, tfrecord, tar
   train pack DIR OUT --content original           the files as they are, byte for byte
   train pack DIR OUT --content jpeg --short-side 256    smaller, for training at 224 px
   train pack DIR OUT --content raw --short-side 256     no decoding at all; large
@@ -36,8 +36,8 @@ Ctrl-C stops it, and the same command goes on from there. It is written into OUT
 at the end: OUT is whole or not there.
 
 An image that can't be decoded is never lost silently. It is kept as it is and written down in
-OUT/bad_samples.jsonl; only what can't be read at all is left out, and written down too. However many
-they are, the pack is made: training has its own limit, data.bad_budget.
+OUT/bad_samples.jsonl; only what can't be read at all is left out, and written down too. However
+many they are, the pack is made: training has its own limit, data.bad_budget.
 
 Exit codes: 0 done; 2 something to mend, or --verify found damage; 130 (Ctrl-C), 143 (SIGTERM),
 129 (closed terminal): stopped, the same command goes on.
@@ -181,7 +181,10 @@ def build_parser(formatter: Any) -> jsonargparse.ArgumentParser:
         help="Threads. auto: one for each CPU this process may use.",
     )
     for name, text in (
-        ("--overwrite", "Replace DST if an earlier pack lies there; nothing else is ever replaced."),
+        (
+            "--overwrite",
+            "Replace an earlier pack in DST; nothing else is ever replaced.",
+        ),
         (
             "--verify",
             "Read everything back, decode it and compare it; list what is bad in "

@@ -1,4 +1,4 @@
-"""What is packed: the splits of the source as they are, and whether there is room for the result."""
+"""What is packed: the splits of the source as they are, and whether there is room."""
 
 import hashlib
 import os
@@ -88,8 +88,8 @@ def _read_keys(name: str, source: Source, digest: Any, unique: bool) -> None:
     hashes = np.empty(len(source), dtype=np.uint64)
     labels = source.labels
     for index in range(len(source)):
-        one = hashlib.blake2b(encode(source.key(index)), digest_size=8).digest()
-        hashes[index] = int.from_bytes(one, "little")
+        digest8 = hashlib.blake2b(encode(source.key(index)), digest_size=8).digest()
+        hashes[index] = int.from_bytes(digest8, "little")
     digest.update(hashes.tobytes())
     digest.update(np.asarray(labels, dtype=np.int64).tobytes())
     if not unique or len(np.unique(hashes)) == len(hashes):
@@ -178,5 +178,3 @@ def _some(plan: Plan, most: int) -> Iterator[Tuple[Source, int]]:
                 yield source, index
                 break
             index -= len(source)
-
-

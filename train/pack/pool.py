@@ -40,7 +40,7 @@ def in_order(
         return [function(number) for number in range(first, last)]
 
     position, length = start, 1
-    waiting: Deque["Future[List[Any]]"] = collections.deque()
+    waiting: Deque[Future[List[Any]]] = collections.deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="pack")
     try:
         while not asked_to_stop():

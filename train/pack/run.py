@@ -55,9 +55,7 @@ def pack(options: PackOptions, cpus: machine.Measure[int]) -> None:
             measure(options, dst, plan, cpus.value)
 
 
-def _make(
-    options: PackOptions, plan: Plan, dst: Path, threads: int, stop: StopRequest
-) -> None:
+def _make(options: PackOptions, plan: Plan, dst: Path, threads: int, stop: StopRequest) -> None:
     """Write the pack beside its place, then put it there."""
     about = {**options.lasting(), "source": plan.fingerprint}
     rate = 0.0

@@ -6,9 +6,9 @@ from typing import Any, Dict, List
 
 from train.console import say
 from train.machine import bytes_text
+from train.pack.findings import allowed_bad
 from train.pack.options import SUBSAMPLING
 from train.pack.target import LEDGER
-from train.pack.verify import allowed_bad
 
 _WAYS = {
     "kept": "kept byte for byte",

@@ -1,4 +1,4 @@
-"""Where a pack is written: refusing what must not be touched, and putting the result in its place."""
+"""Where a pack is written: what must not be touched, and putting the result in its place."""
 
 import json
 import os

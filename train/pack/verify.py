@@ -5,46 +5,24 @@ from an image that was bad from the start. With the source at hand each image is
 compared; a lossless one must decode to the very pixels of the original.
 """
 
-import json
-import math
 import os
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, List, NamedTuple, Optional
 
 import numpy as np
 
-from train.config import DataConfig
-from train.console import Bar, say
-from train.data.decode import BadSample as Undecodable
+from train.console import Bar
 from train.data.sources import Source
 from train.errors import BadSample, DataError, Interrupted, SetupError
-from train.files import write_whole
 from train.pack import target as place
 from train.pack.contents import convert, pixels_of
+from train.pack.findings import Finding, allowed_bad, conclude, left_out
 from train.pack.options import PackOptions
 from train.pack.plan import Plan, open_data, splits_of
 from train.pack.pool import in_order
 from train.pack.records import check_of
 from train.pack.write import Meter
 from train.signals import StopRequest
-
-SHOWN = 10
-
-
-class Finding(NamedTuple):
-    """One image that is not as it should be.
-
-    Attributes:
-        split, key, number: which one.
-        reason: what is wrong, for people.
-        damaged: it is not what was packed; False: it was bad before.
-    """
-
-    split: str
-    key: str
-    number: int
-    reason: str
-    damaged: bool
 
 
 class Original(NamedTuple):
@@ -70,10 +48,10 @@ def verify_pack(
         DataError: it holds something else than what was packed.
     """
     findings: List[Finding] = []
-    left_out = _left_out(dst)
+    gone_from = left_out(dst)
     packed = splits_of(open_data(str(dst), trust=False))
     for split, source in plan.splits.items():
-        gone = left_out.get(split, set())
+        gone = gone_from.get(split, set())
         numbers = np.array([n for n in range(len(source)) if n not in gone], dtype=np.int64)
         there = packed.get(split)
         if there is None or len(there) != len(numbers):
@@ -87,7 +65,7 @@ def verify_pack(
             return Original(source, int(numbers[index]), options)
 
         findings += _look(there, split, _checks(dst, split), original, threads, stop, options)
-    _conclude(dst, findings)
+    conclude(dst, findings)
 
 
 def verify_alone(options: PackOptions, threads: int, stop: StopRequest) -> None:
@@ -107,7 +85,7 @@ def verify_alone(options: PackOptions, threads: int, stop: StopRequest) -> None:
                 "copy it again from where it came, or pack it again"
             )
         findings += _look(source, split, checks, None, threads, stop, options)
-    _conclude(path, findings)
+    conclude(path, findings)
     total = len(opened.train) + (len(opened.val) if opened.val is not None else 0)
     if len(findings) > allowed_bad(total):
         raise DataError(
@@ -142,8 +120,9 @@ def _look(
                 found.append(finding)
     if stop.signum is not None and meter.now < len(source):
         raise Interrupted(
-            stop.signum, f"verified {meter.now} of {len(source)} images of {split}; "
-            f"it begins anew with:\n{options.command()}"
+            stop.signum,
+            f"verified {meter.now} of {len(source)} images of {split}; "
+            f"it begins anew with:\n{options.command()}",
         )
     return found
 
@@ -178,16 +157,11 @@ def _look_at(
         lossless = made.way == "windows" or (made.way == "raw" and not scaled)
     try:
         pixels = pixels_of(record.data)
-    except (BadSample, Undecodable) as error:
+    except BadSample as error:
         return finding(str(error), False)
     if lossless and not np.array_equal(pixels, pixels_of(before)):
         return finding("its pixels are not those of the original", True)
     return None
-
-
-def allowed_bad(num_images: int) -> int:
-    """How many bad images training puts up with, unless it is told otherwise."""
-    return math.ceil(round(DataConfig().bad_budget * num_images, 6))
 
 
 def _checks(folder: Path, split: str) -> Optional[np.ndarray]:
@@ -208,66 +182,3 @@ def _checks(folder: Path, split: str) -> Optional[np.ndarray]:
             return values[start : start + count]
         start += count
     return values[:0]
-
-
-def _left_out(folder: Path) -> Dict[str, Any]:
-    """Indices of the source's records that could not be packed, by split."""
-    gone: Dict[str, Any] = {}
-    for entry in _entries(folder / place.LEDGER):
-        if not entry.get("kept", True):
-            gone.setdefault(str(entry["key"]).split(":", 1)[0], set()).add(entry["index"])
-    return gone
-
-
-def _entries(path: Path) -> List[Dict[str, Any]]:
-    if not path.is_file():
-        return []
-    return [json.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
-
-
-def _conclude(path: Path, findings: List[Finding]) -> None:
-    """Write the list, say what was found, and raise where it is too much."""
-    damaged = [finding for finding in findings if finding.damaged]
-    bad = [finding for finding in findings if not finding.damaged]
-    ledger = _write_ledger(path, findings)
-    shown = "".join(
-        f"\n  {finding.split}:{finding.key!a}: {finding.reason}" for finding in findings[:SHOWN]
-    )
-    if len(findings) > SHOWN:
-        shown += f"\n  ... and {len(findings) - SHOWN} more"
-    if damaged:
-        raise DataError(
-            f"{len(damaged)} images of {str(path)!r} are damaged:{shown}\nAll of them: {ledger}\n"
-            "copy it again from where it came, or pack it again"
-        )
-    if not findings:
-        say(f"verified  {path}: every image is as it should be")
-        return
-    say(f"verified  {path}: {len(bad)} images can't be decoded, all others are as they should be")
-    say(f"{shown[1:]}\nAll of them: {ledger}")
-
-
-def _write_ledger(path: Path, findings: List[Finding]) -> str:
-    """Into a pack; beside anything else, which is not ours to write into."""
-    ours = place.read_marker(path) is not None
-    ledger = path / place.LEDGER if ours else path.with_name(f"{path.name}.{place.LEDGER}")
-    # What could not be packed stays in the list; all else was looked at again.
-    known = [entry for entry in _entries(ledger) if not entry.get("kept", True)] if ours else []
-    entries = known + [
-        {
-            "key": f"{finding.split}:{finding.key}",
-            "index": finding.number,
-            "reason": finding.reason,
-            "rank": 0,
-            "kept": True,
-        }
-        for finding in findings
-    ]
-    content = b"".join(json.dumps(entry).encode() + b"\n" for entry in entries)
-    for where in (ledger, Path(ledger.name)):
-        try:
-            write_whole(where.absolute(), content)
-            return str(where)
-        except SetupError:
-            continue  # a read-only disk; the working folder then
-    return "(nowhere: neither its folder nor this one can be written)"

@@ -1,7 +1,7 @@
 """One writer a container: samples in, files out, in the layout that its community reads.
 
-A writer can be killed at any moment. `flush` says where it stands, in a small dict; from that dict a
-new writer goes on, and the files become the same, byte for byte.
+A writer can be killed at any moment. `flush` says where it stands, in a small dict; from that dict
+a new writer goes on, and the files become the same, byte for byte.
 """
 
 import importlib
@@ -100,5 +100,3 @@ def sniff_ending(data: bytes) -> Optional[str]:
         if data.startswith(start):
             return ending
     return ".webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
-
-

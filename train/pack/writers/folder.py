@@ -1,9 +1,9 @@
 """Image folders: SPLIT/<class>/<name>, each sample one file.
 
-A name must be one that the scan of a folder finds again: it lies below its class, is not hidden, and
-ends as an image does. Names that do not are changed as little as possible; all others stay, even
-where `x.png` has become a JPEG: the names decide the order and what is set aside for validation, and
-what a file is, its content says (to us, to Pillow, to OpenCV).
+A name must be one that the scan of a folder finds again: it lies below its class, is not hidden,
+and ends as an image does. Names that do not are changed as little as possible; all others stay,
+even where `x.png` has become a JPEG: the names decide the order and what is set aside for
+validation, and what a file is, its content says (to us, to Pillow, to OpenCV).
 """
 
 import ctypes

@@ -108,10 +108,12 @@ class LmdbWriter:
         size = (self._bytes * 9 // 8 + (256 << 20)) // _MAP_STEP * _MAP_STEP + _MAP_STEP
         try:
             path = str(self._folder)
-            with lmdb.open(path, map_size=size, lock=False, sync=SYNC) as environment:
-                with environment.begin(write=True) as transaction:
-                    for key, value in pairs:
-                        transaction.put(key, value)
+            with (
+                lmdb.open(path, map_size=size, lock=False, sync=SYNC) as environment,
+                environment.begin(write=True) as transaction,
+            ):
+                for key, value in pairs:
+                    transaction.put(key, value)
         except lmdb.Error as error:
             raise _os_error(error, self._folder) from None
 
@@ -120,9 +122,11 @@ def _count(folder: Path) -> Tuple[int, Optional[bytes]]:
     """Entries that are there, and what `__len__` says."""
     if not (folder / "data.mdb").exists():
         return 0, None
-    with lmdb.open(str(folder), create=False, readonly=True, lock=False) as environment:
-        with environment.begin() as transaction:
-            return environment.stat()["entries"], transaction.get(LEN)
+    with (
+        lmdb.open(str(folder), create=False, readonly=True, lock=False) as environment,
+        environment.begin() as transaction,
+    ):
+        return environment.stat()["entries"], transaction.get(LEN)
 
 
 def _room(pairs: List[Tuple[bytes, bytes]]) -> int:
