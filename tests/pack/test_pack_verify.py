@@ -53,7 +53,7 @@ def test_a_planted_corruption(source, packs, tmp_path, container):
     shutil.copytree(packs / container, tmp_path / "out")
     plant(container_files(tmp_path / "out")[0])
     for words in ((tmp_path / "out", None), (source, tmp_path / "out")):
-        with pytest.raises(DataError, match="1 images of .* are damaged:\n  train:"):
+        with pytest.raises(DataError, match=r"1 images of .* are damaged:\n  train:"):
             pack(*words, verify=True)
         assert len(ledger(tmp_path / "out")) == 2
 
@@ -61,7 +61,7 @@ def test_a_planted_corruption(source, packs, tmp_path, container):
 def test_a_missing_image(packs, source, tmp_path):
     shutil.copytree(packs / "folder", tmp_path / "out")
     (tmp_path / "out/train/cat/001.jpg").unlink()
-    with pytest.raises(DataError, match="in train, .* were packed"):
+    with pytest.raises(DataError, match=r"in train, .* were packed"):
         pack(tmp_path / "out", None, verify=True)
     with pytest.raises(DataError, match="in train, expected"):
         pack(source, tmp_path / "out", verify=True)

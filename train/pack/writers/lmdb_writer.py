@@ -115,7 +115,7 @@ class LmdbWriter:
                 for key, value in pairs:
                     transaction.put(key, value)
         except lmdb.Error as error:
-            raise _os_error(error, self._folder) from None
+            raise _os_error(error, self._folder, _room(pairs)) from None
 
 
 def _count(folder: Path) -> Tuple[int, Optional[bytes]]:
@@ -146,9 +146,19 @@ def _keys(target: Target) -> Path:
     return target.folder / f".{target.split}.keys"
 
 
-def _os_error(error: lmdb.Error, folder: Path) -> OSError:
-    """LMDB's exceptions have the system's message, but not its number."""
+def _os_error(error: lmdb.Error, folder: Path, wanted: int) -> OSError:
+    """LMDB's exceptions have the system's message, but not its number.
+
+    Args:
+        error: what LMDB said.
+        folder: of the database.
+        wanted: bytes that were to be written.
+    """
+    info = os.statvfs(folder)
     for number in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EACCES, errno.EROFS):
         if os.strerror(number) in str(error):
+            # It calls it an I/O error when half a page was still written.
+            if number == errno.EIO and info.f_bavail * info.f_frsize < wanted:
+                number = errno.ENOSPC
             return OSError(number, os.strerror(number), str(folder))
     return OSError(errno.EIO, f"LMDB: {error}", str(folder))
