@@ -4,19 +4,19 @@ Shapes: B batch, S image_size. `Batches.__getitems__` makes a whole batch in one
 or in the main process; what it returns depends on (seed, epoch, indices) alone.
 """
 
-import contextlib
-import random
-from typing import Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from torch.utils.data import Dataset
 
 from train.data import augment
-from train.data.decode import BadSample, decode, probe
+from train.data import resize as resizing
+from train.data.decode import Scratch, decode, decode_scaled, probe
+from train.data.generators import seeded
+from train.data.resize import resize
 from train.data.sampler import BatchRequest
 from train.data.sources import Record, Source
+from train.errors import BadSample
 
 SUBSTITUTE_TRIES = 16
 """Tries to find a good sample in place of a bad one; with more bad ones than that the data set is
@@ -44,21 +44,24 @@ class Batch(NamedTuple):
     """One batch on the host.
 
     Attributes:
-        images: uint8 (B, S, S, 3), RGB.
+        images: uint8 (B, S, S, 3), RGB; None on its way from a worker, while it is in the ring. As
+            tensor from the loader; `__getitems__` gives arrays.
         labels: int64 (B,); NO_LABEL for a bad sample in evaluation.
         epoch: the pass it belongs to.
         samples_seen: samples of that epoch, over all ranks, once this batch is done: where a resume
             goes on.
         indices: int64 (B,), what was asked for.
         bad: samples of this batch that could not be used.
+        slot: where in the ring the images are; -1: nowhere.
     """
 
-    images: torch.Tensor
-    labels: torch.Tensor
+    images: Any
+    labels: Any
     epoch: int
     samples_seen: int
     indices: np.ndarray
     bad: Tuple[Bad, ...]
+    slot: int = -1
 
 
 class Failure(NamedTuple):
@@ -77,6 +80,7 @@ class Recipe(NamedTuple):
         flip: probability of a mirror image.
         max_pixels: larger images are bad samples.
         seed: of the run.
+        resize: "antialias", "bilinear" or "dct", see `DataConfig`.
     """
 
     train: bool
@@ -85,22 +89,34 @@ class Recipe(NamedTuple):
     flip: float
     max_pixels: int
     seed: int
+    resize: str = "antialias"
+
+
+_scratch = Scratch()
 
 
 class Batches(Dataset):
-    """A data set whose items are whole batches.
+    """A data set whose items are whole batches. Threads may share it.
 
     Args:
         source: where the records come from.
         recipe: what happens to every image.
+
+    Attributes:
+        ring: where batches with a slot are written; None: each into memory of its own.
     """
 
     def __init__(self, source: Source, recipe: Recipe):
         self.source = source
         self.recipe = recipe
+        self.ring: Any = None
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def warm(self) -> None:
+        """Load what is compiled: before workers are forked, so that they share it."""
+        resizing.warm()
 
     def __getitem__(self, index: int) -> Batch:
         """A batch of one, for looking at a sample."""
@@ -110,33 +126,39 @@ class Batches(Dataset):
         return batch
 
     def __getitems__(self, request: BatchRequest) -> Union[Batch, Failure]:
-        """Make the batch that is asked for.
-
-        torch's fetcher calls this with what the sampler yields.
-        """
-        recipe, size = self.recipe, self.recipe.image_size
-        count = len(request.indices)
-        images = torch.empty((count, size, size, 3), dtype=torch.uint8)
-        labels = torch.empty(count, dtype=torch.int64)
-        draws = augment.uniform(recipe.seed, request.epoch, request.indices)
+        """Make the batch that is asked for."""
+        recipe, indices = self.recipe, request.indices
+        ring, size = self.ring if request.slot >= 0 else None, recipe.image_size
+        if ring is None:
+            images = np.empty((len(indices), size, size, 3), np.uint8)
+        else:
+            images = ring.array(request.slot, len(indices))
+        labels = np.empty(len(indices), np.int64)
+        draws = augment.uniform(recipe.seed, request.epoch, indices)
         bad: List[Bad] = []
-        with _seeded(recipe.seed, request):
-            for row, index in enumerate(request.indices.tolist()):
+        with seeded(recipe.seed, request):
+            for row, index in enumerate(indices.tolist()):
                 label = self._fill(images[row], index, draws[row], bad)
                 if label is None and recipe.train:
                     label = self._substitute(images[row], index, request.epoch, draws[row], bad)
                     if label is None:
-                        return Failure(_no_substitute(bad))
+                        return Failure(no_substitute(bad))
                 if label is None:
-                    images[row].zero_()
+                    images[row] = 0
                     label = NO_LABEL
                 labels[row] = label
         return Batch(
-            images, labels, request.epoch, request.samples_seen, request.indices, tuple(bad)
+            images if ring is None else None,
+            labels,
+            request.epoch,
+            request.samples_seen,
+            indices,
+            tuple(bad),
+            -1 if ring is None else request.slot,
         )
 
     def _fill(
-        self, out: torch.Tensor, index: int, draws: np.ndarray, bad: List[Bad]
+        self, out: np.ndarray, index: int, draws: np.ndarray, bad: List[Bad]
     ) -> Optional[int]:
         """Read, decode and write one sample into `out`.
 
@@ -147,94 +169,53 @@ class Batches(Dataset):
             record = self.source[index]
             self._render(out, record, draws)
             return record.label
-        except BadSample as error:
-            reason = str(error)
-        except OSError as error:
-            reason = f"cannot be read: {error.strerror or error}"
-        bad.append(Bad(index, self.source.key(index), reason))
-        return None
+        except (BadSample, OSError) as error:
+            bad.append(Bad(index, self.source.key(index), reason_of(error)))
+            return None
 
-    def _render(self, out: torch.Tensor, record: Record, draws: np.ndarray) -> None:
-        recipe = self.recipe
-        header = probe(record.data, recipe.max_pixels)
+    def _render(self, out: np.ndarray, record: Record, draws: np.ndarray) -> None:
+        recipe, data = self.recipe, record.data
+        header = probe(data, recipe.max_pixels)
+        flip = False
         if recipe.train:
             box = augment.train_box(draws, header.width, header.height, recipe.crop_min)
+            flip = augment.train_flip(draws, recipe.flip)
         else:
             box = augment.eval_box(header.width, header.height)
-        resize(decode(record.data, header, box), out)
-        if recipe.train and augment.train_flip(draws, recipe.flip):
-            out.copy_(out.flip(1))
+        if recipe.resize == "dct":
+            pixels, part = decode_scaled(data, header, box, len(out), _scratch)
+            resize(pixels, out, flip, part=part)
+        else:
+            pixels = decode(data, header, box, _scratch)
+            resize(pixels, out, flip, recipe.resize == "antialias")
 
     def _substitute(
-        self, out: torch.Tensor, index: int, epoch: int, draws: np.ndarray, bad: List[Bad]
+        self, out: np.ndarray, index: int, epoch: int, draws: np.ndarray, bad: List[Bad]
     ) -> Optional[int]:
-        """Put another sample in the place of a bad one.
-
-        Which one is a function of (seed, epoch, index).
-        """
-        # Another seed gives a stream of its own, apart from the one that draws crops.
-        choices = augment.uniform(
-            self.recipe.seed ^ 0x5BAD, epoch, np.array([index]), SUBSTITUTE_TRIES
-        )[0]
-        for choice in choices.tolist():
-            label = self._fill(out, int(choice * len(self.source)), draws, bad)
+        """Put another sample in the place of a bad one."""
+        for other in substitutes(self.recipe.seed, epoch, index, len(self.source)):
+            label = self._fill(out, other, draws, bad)
             if label is not None:
                 return label
         return None
 
 
-def resize(pixels: np.ndarray, out: torch.Tensor) -> None:
-    """Scale a window into its place in the batch.
-
-    Antialiased triangle filter with torchvision's semantics (the window is cut first), within two
-    levels of Pillow's BILINEAR. PyTorch's uint8 kernel takes about a third of Pillow's time
-    (benchmarks/resize.py, docs/log.md).
-
-    Args:
-        pixels: uint8 (h, w, 3); views are welcome.
-        out: uint8 (S, S, 3), written.
-    """
-    window = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1).unsqueeze(0)
-    scaled = F.interpolate(
-        window, out.shape[:2], mode="bilinear", align_corners=False, antialias=True
-    )
-    out.copy_(scaled[0].permute(1, 2, 0))
+def substitutes(seed: int, epoch: int, index: int, count: int) -> List[int]:
+    """Samples to try in the place of a bad one: a function of (seed, epoch, index)."""
+    # Another seed gives a stream of its own, apart from the one that draws crops.
+    choices = augment.uniform(seed ^ 0x5BAD, epoch, np.array([index]), SUBSTITUTE_TRIES)[0]
+    return [int(choice * count) for choice in choices.tolist()]
 
 
-def identity(batch: Union[Batch, Failure]) -> Union[Batch, Failure]:
-    """Collate nothing: `__getitems__` has already made the batch.
-
-    A named function, so it pickles.
-    """
-    return batch
-
-
-@contextlib.contextmanager
-def _seeded(seed: int, request: BatchRequest) -> Iterator[None]:
-    """Seed Python's, NumPy's and PyTorch's generators by the batch, and put them back after.
-
-    The seed is a function of (seed, epoch, batch).
-
-    Our own line draws nothing from them. A transform of yours that does gets the same numbers
-    whichever worker runs it, other numbers in every epoch and on every rank, and leaves the model's
-    numbers alone.
-    """
-    first = request.indices[:1] if len(request.indices) else np.zeros(1, dtype=np.int64)
-    number = int(augment.uniform(seed, request.epoch, first, 1)[0, 0] * 2**32)
-    saved = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    random.seed(number)
-    np.random.seed(number)
-    # The CPU's alone: torch.manual_seed would seed the GPUs too, and they could not be put back.
-    torch.default_generator.manual_seed(number)
-    try:
-        yield
-    finally:
-        random.setstate(saved[0])
-        np.random.set_state(saved[1])
-        torch.set_rng_state(saved[2])
+def reason_of(error: Exception) -> str:
+    """Why a sample is bad, for people: BadSample says it, of an OSError the system does."""
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror or error}"
+    return str(error)
 
 
-def _no_substitute(bad: List[Bad]) -> str:
+def no_substitute(bad: List[Bad]) -> str:
+    """The message of the Failure when nothing can take a bad sample's place."""
     examples = "; ".join(f"{item.key!r}: {item.reason}" for item in bad[-3:])
     return (
         f"{SUBSTITUTE_TRIES} substitutes in a row were bad too, so most of the data set seems "

@@ -1,85 +1,80 @@
-"""Stop 4 of the line: bytes -> uint8 (h, w, 3), upright RGB.
+"""Stop 4 of the line: a record and a window -> uint8 (h, w, 3), upright RGB, nothing else decoded.
 
-What a file is, its content says, never its name. Baseline and progressive JPEG in RGB, YCbCr or
-grey go through libjpeg-turbo (simplejpeg; it releases the GIL); everything else through Pillow.
-Both give the same picture: EXIF orientation applied, 16 bits scaled by 257, transparency over
-white, the first frame of an animation, CMYK with or without Adobe's inversion.
+Which way, the record says (header.py):
+
+| kind | what | how |
+|---|---|---|
+| jpeg | baseline or progressive JPEG, RGB, YCbCr or grey | libjpeg-turbo, whole (simplejpeg) |
+| windows | a JPEG that `pack` has given an index | the same, but the window alone |
+| raw | binary PPM, or an array | a view of the pixels |
+| pillow | everything else | by_pillow.py |
+
+The pixels of a window are exactly those of the whole picture. libjpeg-turbo releases the GIL.
 """
 
-import io
 import re
-import struct
-import warnings
-from typing import NamedTuple, Optional
+import threading
+from typing import Any, NamedTuple, Optional, Tuple
 
 import numpy as np
 import simplejpeg
-from PIL import Image, UnidentifiedImageError
 
+from train.data import by_pillow
 from train.data.augment import Box
+from train.data.header import Data, Header, probe
+from train.data.orientation import stored_box, upright, upright_part
+from train.data.resize import Part
+from train.errors import BadSample
 
-Image.MAX_IMAGE_PIXELS = None  # our own limit, data.max_pixels, is checked from the header instead
+__all__ = [
+    "BadSample", "Data", "Header", "Scratch", "Scaled", "decode", "decode_scaled", "describe",
+    "probe", "upright",
+]  # fmt: skip
 
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "DIB", "GIF", "TIFF", "PPM", "JPEG2000")
-"""What Pillow may open. Its plugin for EPS, for one, would start a program (Ghostscript)."""
+KEPT_BYTES = 64 << 20
+"""Scratch memory that a thread keeps for its next image: 22 megapixels."""
 
-BACKGROUND = 255
-"""Level of the background that transparent images are laid on: white."""
-
-
-class BadSample(Exception):
-    """These bytes are no usable image; the message is the reason, for people."""
+FACTORS = ((16, 8), (6, 4), (3, 2))
+"""How many times the pixels that are needed a window must have each way to be decoded at 1/8, 1/4
+or 1/2. With less to spare the mean difference to the full way exceeds one level on sharp
+photographs: at 1/2 it was 1.4 with twice the pixels, 0.8 and less from three times on."""
 
 
-class Header(NamedTuple):
-    """What an image is, known before any pixel is decoded.
+class Scratch(threading.local):
+    """Memory that each thread decodes into again and again: fresh memory costs page faults."""
+
+    def __init__(self) -> None:
+        self._memory = np.empty(0, np.uint8)
+
+    def take(self, size: int) -> np.ndarray:
+        """At least so many bytes, uint8; what they held is lost."""
+        if size > KEPT_BYTES:
+            return np.empty(size, np.uint8)
+        if size > len(self._memory):
+            self._memory = np.empty(min(size + size // 4, KEPT_BYTES), np.uint8)
+        return self._memory
+
+
+class Scaled(NamedTuple):
+    """A window in fewer pixels than it has.
 
     Attributes:
-        kind: "jpeg" (libjpeg-turbo decodes it) or "pillow".
-        width, height: upright, pixels.
-        orientation: EXIF orientation 1 to 8; 1 is upright.
-        inverted_cmyk: a CMYK JPEG whose inks Adobe's marker declares inverted.
+        pixels: uint8 (h, w, 3), upright.
+        part: what of them the window is; its edges may lie between two pixels.
     """
 
-    kind: str
-    width: int
-    height: int
-    orientation: int
-    inverted_cmyk: bool
+    pixels: np.ndarray
+    part: Part
 
 
-def probe(data: bytes, max_pixels: int) -> Header:
-    """Read the header.
-
-    Args:
-        data: the file's bytes.
-        max_pixels: larger images are refused.
-
-    Raises:
-        BadSample: empty, no image, damaged header, or more pixels than allowed.
-    """
-    if not data:
-        raise BadSample("the file is empty (0 bytes)")
-    header = _probe_jpeg(data) if data[:2] == b"\xff\xd8" else None
-    if header is None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            header = _probe_pillow(_open(data))
-    if header.width * header.height > max_pixels:
-        raise BadSample(
-            f"{header.width} x {header.height} pixels are more than "
-            f"data.max_pixels={max_pixels} allows"
-        )
-    return header
-
-
-def decode(data: bytes, header: Header, box: Box) -> np.ndarray:
+def decode(data: Data, header: Header, box: Box, scratch: Optional[Scratch] = None) -> np.ndarray:
     """Decode one window.
 
     Args:
-        data: the file's bytes.
-        header: what `probe` said of them.
+        data: what a source gave.
+        header: what `probe` said of it.
         box: the window, upright pixels, inside the image.
+        scratch: decode into this memory: the pixels last until the thread's next decoding.
 
     Returns:
         uint8 (box.height, box.width, 3), RGB; a view where that saves a copy.
@@ -87,10 +82,16 @@ def decode(data: bytes, header: Header, box: Box) -> np.ndarray:
     Raises:
         BadSample: truncated or corrupt; half a picture is never returned.
     """
-    if header.kind == "jpeg":
-        pixels = upright(_decode_jpeg(data), header.orientation)
+    kind = header.kind
+    if kind == "jpeg":
+        stored = _decode_jpeg(data, header, scratch)
+    elif kind == "windows":
+        return _decode_window(data, header, box, scratch)
+    elif kind == "raw":
+        stored = _raw(data, header)
     else:
-        pixels = _decode_pillow(data, header)
+        stored = by_pillow.decode(data, header.width, header.height, header.inverted_cmyk)
+    pixels = upright(stored, header.orientation)
     if pixels.shape != (header.height, header.width, 3):
         raise BadSample(
             f"decoded to {pixels.shape[1]} x {pixels.shape[0]}, "
@@ -99,156 +100,131 @@ def decode(data: bytes, header: Header, box: Box) -> np.ndarray:
     return pixels[box.y : box.y + box.height, box.x : box.x + box.width]
 
 
-def upright(pixels: np.ndarray, orientation: int) -> np.ndarray:
-    """Undo a camera's rotation: uint8 (h, w, 3) -> a view of it, upright.
+def decode_scaled(
+    data: Data, header: Header, box: Box, size: int, scratch: Optional[Scratch] = None
+) -> Scaled:
+    """Decode one window in fewer pixels, where it has far more than needed.
 
-    Source: EXIF 2.3, tag 0x0112.
+    JPEG stores waves, 64 to a block of 8 x 8 pixels; leaving the short ones out gives 4 x 4, 2 x 2
+    or 1 pixel. Other kinds come in all their pixels.
+
+    Args:
+        data: what a source gave.
+        header: what `probe` said of it.
+        box: the window, upright pixels, inside the image.
+        size: pixels each way that are needed.
+        scratch: see `decode`.
+
+    Returns:
+        The window at 1/8, 1/4, 1/2 or 1, see FACTORS.
+
+    Raises:
+        BadSample: as `decode`.
     """
-    if orientation >= 5:
-        pixels = pixels.transpose(1, 0, 2)
-    if orientation in (2, 3, 6, 7):
-        pixels = pixels[:, ::-1]
-    if orientation in (3, 4, 7, 8):
-        pixels = pixels[::-1]
-    return pixels
+    ratio = min(box.width, box.height) / size
+    factor = next((factor for least, factor in FACTORS if ratio >= least), 1)
+    if factor == 1 or header.kind not in ("jpeg", "windows"):
+        pixels = decode(data, header, box, scratch)
+        return Scaled(pixels, Part(0.0, 0.0, float(box.width), float(box.height)))
+    x, y, width, height = stored_box(box, header.width, header.height, header.orientation)
+    left = top = 0
+    if header.kind == "windows":
+        data, left, top = _cut(data, header, (x, y, width, height))
+    whole = _size(data)
+    pixels = _by_libjpeg(data, whole, factor, scratch)
+    x, y = x - left, y - top
+    first_x, first_y = x // factor, y // factor
+    end_x, end_y = -(-(x + width) // factor), -(-(y + height) // factor)
+    pixels = upright(pixels[first_y:end_y, first_x:end_x], header.orientation)
+    part = Part(x / factor - first_x, y / factor - first_y, width / factor, height / factor)
+    return Scaled(pixels, upright_part(part, end_x - first_x, end_y - first_y, header.orientation))
 
 
-def _probe_jpeg(data: bytes) -> Optional[Header]:
-    """Walk the marker segments up to the frame header; None: leave this file to Pillow."""
-    orientation, adobe, position, size = 1, False, 2, len(data)
-    while position + 4 <= size:
-        if data[position] != 0xFF:
-            return None
-        marker = data[position + 1]
-        if marker == 0xFF:  # fill byte
-            position += 1
-            continue
-        length = int.from_bytes(data[position + 2 : position + 4], "big")
-        segment = data[position + 4 : position + 2 + length]
-        if marker == 0xE1 and segment[:6] == b"Exif\0\0":
-            orientation = _exif_orientation(segment[6:])
-        elif marker == 0xEE and segment[:5] == b"Adobe":
-            adobe = True
-        elif marker in (0xC0, 0xC1, 0xC2):
-            if len(segment) < 6 or segment[0] != 8 or segment[5] not in (1, 3, 4):
-                return None
-            height, width = struct.unpack(">HH", segment[1:5])
-            if width == 0 or height == 0:
-                return None
-            if orientation >= 5:
-                width, height = height, width
-            kind = "pillow" if segment[5] == 4 else "jpeg"
-            return Header(kind, width, height, orientation, adobe)
-        elif (0xC3 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC)) or marker == 0xDA:
-            return None  # lossless, arithmetic, hierarchical; or pixels before a frame header
-        position += 2 + length
-    return None
+def describe(data: Data, resize: str = "antialias") -> str:
+    """How a record will be decoded, in words, to be shown at the start of a run.
 
+    What decoding needs is loaded, so that workers that are forked later share it.
 
-def _exif_orientation(tiff: bytes) -> int:
-    """The orientation tag of the first directory; damaged metadata never costs a picture: 1."""
+    Args:
+        data: what a source gave; one record stands for all.
+        resize: data.resize.
+    """
     try:
-        order = {b"II": "<", b"MM": ">"}[tiff[:2]]
-        (start,) = struct.unpack(order + "I", tiff[4:8])
-        (count,) = struct.unpack(order + "H", tiff[start : start + 2])
-        for entry in range(start + 2, start + 2 + 12 * min(count, 512), 12):
-            tag, kind = struct.unpack(order + "HH", tiff[entry : entry + 4])
-            if tag == 0x0112 and kind in (3, 4):  # SHORT; some writers say LONG
-                width = 2 if kind == 3 else 4
-                format_ = order + ("H" if kind == 3 else "I")
-                (value,) = struct.unpack(format_, tiff[entry + 8 : entry + 8 + width])
-                return value if 1 <= value <= 8 else 1
-    except (KeyError, struct.error):
-        pass
-    return 1
+        header = probe(data, 1 << 62)
+        if header.kind == "windows":
+            decode(data, header, Box(0, 0, 1, 1))
+    except BadSample as error:
+        return f"a bad sample: {error}"
+    size = f"{header.width} x {header.height} pixels"
+    smaller = ", at 1/2, 1/4 or 1/8 where that is enough" if resize == "dct" else ""
+    if header.kind == "windows":
+        return f"JPEG with an index, {size}: libjpeg-turbo decodes the window alone{smaller}"
+    if header.kind == "jpeg":
+        return f"JPEG, {size}: libjpeg-turbo decodes it whole{smaller}"
+    if header.kind == "raw":
+        return f"pixels as they are, {size}: nothing to decode"
+    return f"{by_pillow.name(data)}, {size}: Pillow decodes it"
 
 
-def _decode_jpeg(data: bytes) -> np.ndarray:
+def _raw(data: Data, header: Header) -> np.ndarray:
+    if isinstance(data, np.ndarray):
+        return data
+    count = header.width * header.height * 3
+    pixels = np.frombuffer(data, np.uint8, count, header.place)
+    return pixels.reshape(header.height, header.width, 3)
+
+
+def _decode_jpeg(data: Any, header: Header, scratch: Optional[Scratch]) -> np.ndarray:
+    turned = header.orientation >= 5
+    size = (header.width, header.height) if turned else (header.height, header.width)
+    return _by_libjpeg(data, size, 1, scratch)
+
+
+def _decode_window(data: Any, header: Header, box: Box, scratch: Optional[Scratch]) -> np.ndarray:
+    x, y, width, height = stored_box(box, header.width, header.height, header.orientation)
+    coded, left, top = _cut(data, header, (x, y, width, height))
+    pixels = _by_libjpeg(coded, _size(coded), 1, scratch)
+    x, y = x - left, y - top
+    pixels = pixels[y : y + height, x : x + width]
+    if pixels.shape != (height, width, 3):
+        raise BadSample(f"damaged JPEG of {len(data)} bytes: its index does not fit its picture")
+    return upright(pixels, header.orientation)
+
+
+def _cut(data: Any, header: Header, box: Tuple[int, int, int, int]) -> Any:
+    """The window as a JPEG, and where it begins in the picture: (bytes, x, y)."""
+    from train.data.jpeg import windows  # loaded since `probe`
+
+    return windows.cut(data, header.place, box)
+
+
+def _size(data: Any) -> Tuple[int, int]:
+    """Height and width of a JPEG."""
     try:
-        return simplejpeg.decode_jpeg(data, colorspace="RGB", strict=True)
+        height, width, _, _ = simplejpeg.decode_jpeg_header(data, strict=False)
+    except ValueError as error:
+        raise BadSample(f"damaged JPEG of {len(data)} bytes: {error}") from None
+    return height, width
+
+
+def _by_libjpeg(
+    data: Any, size: Tuple[int, int], factor: int, scratch: Optional[Scratch]
+) -> np.ndarray:
+    """A whole JPEG of `size` (height, width) -> uint8 (height / factor, width / factor, 3)."""
+    height, width = -(-size[0] // factor), -(-size[1] // factor)
+    options = {}
+    if factor > 1:
+        options = {"min_height": height, "min_width": width, "min_factor": factor}
+    memory = None if scratch is None else scratch.take(height * width * 3)
+    try:
+        return simplejpeg.decode_jpeg(data, "RGB", buffer=memory, strict=True, **options)
     except ValueError as error:
         reason = str(error)
     if re.search("extraneous bytes before marker 0x(?!d[0-7])", reason):
         # Bytes between two segments or before the end: the picture is whole, libjpeg only mentions
         # them. Before a restart marker (d0 to d7) they mean that the scan is damaged.
         try:
-            return simplejpeg.decode_jpeg(data, colorspace="RGB", strict=False)
+            return simplejpeg.decode_jpeg(data, "RGB", buffer=memory, strict=False, **options)
         except ValueError as error:
             reason = str(error)
     raise BadSample(f"damaged JPEG of {len(data)} bytes: {reason}")
-
-
-def _open(data: bytes) -> Image.Image:
-    try:
-        return Image.open(io.BytesIO(data), formats=FORMATS)
-    except UnidentifiedImageError:
-        raise BadSample(
-            f"no image format of {', '.join(FORMATS)} ({len(data)} bytes, begins with {data[:8]!r})"
-        ) from None
-    except Exception as error:  # Pillow's plugins raise whatever a damaged header makes them raise
-        raise BadSample(f"damaged header: {type(error).__name__}: {error}") from None
-
-
-def _probe_pillow(image: Image.Image) -> Header:
-    """Size and orientation from what `open` has read; `getexif` would decode a PNG's pixels."""
-    width, height = image.size
-    if image.format == "TIFF":
-        # Pillow turns TIFF upright itself when it loads; only its newer versions say so in `size`.
-        tags = image.tag_v2  # type: ignore[attr-defined]
-        width, height = int(tags[256]), int(tags[257])
-        turned = tags.get(274, 1) in (5, 6, 7, 8)
-        return Header("pillow", *((height, width) if turned else (width, height)), 1, True)
-    exif = image.info.get("exif", b"")
-    start = 6 if exif[:6] == b"Exif\0\0" else 0
-    orientation = _exif_orientation(exif[start:])
-    if orientation >= 5:
-        width, height = height, width
-    return Header("pillow", width, height, orientation, True)
-
-
-def _decode_pillow(data: bytes, header: Header) -> np.ndarray:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        image = _open(data)
-        try:
-            image.load()
-            pixels = _to_rgb(image, header)
-        except BadSample:
-            raise
-        except MemoryError:
-            raise BadSample(
-                f"{header.width} x {header.height} pixels do not fit into memory"
-            ) from None
-        except Exception as error:  # Pillow's plugins raise many types for damaged data
-            raise BadSample(
-                f"damaged {image.format} of {len(data)} bytes: {type(error).__name__}: {error}"
-            ) from None
-    return upright(pixels, header.orientation)
-
-
-def _to_rgb(image: Image.Image, header: Header) -> np.ndarray:
-    """Any Pillow mode -> uint8 (h, w, 3), in the file's own orientation."""
-    mode = image.mode
-    if mode == "RGB" and "transparency" not in image.info:
-        return np.array(image)  # a copy: Pillow lends its pixels read-only
-    if mode.startswith("I"):  # 16-bit grey comes as I;16 or I, by Pillow's version and the file
-        levels = np.asarray(image).astype(np.int64)
-        if levels.min() < 0 or levels.max() > 65535:
-            raise BadSample(
-                f"levels from {levels.min()} to {levels.max()}, expected 0 to 65535 (16 bits)"
-            )
-        grey = ((levels + 128) // 257).astype(np.uint8)
-        return np.repeat(grey[:, :, None], 3, axis=2)
-    if mode == "F":
-        raise BadSample(
-            "floating point pixels have no agreed range; convert the file to 8 or 16 bits"
-        )
-    if mode == "CMYK":
-        if image.format == "JPEG" and not header.inverted_cmyk:
-            # Pillow takes every CMYK JPEG for inverted; without Adobe's marker it is not.
-            image = Image.frombytes("CMYK", image.size, (255 - np.asarray(image)).tobytes())
-        return np.array(image.convert("RGB"))
-    if mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
-        over = Image.new("RGBA", image.size, (BACKGROUND,) * 4)
-        return np.array(Image.alpha_composite(over, image.convert("RGBA")).convert("RGB"))
-    return np.array(image.convert("RGB"))
