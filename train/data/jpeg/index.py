@@ -36,7 +36,7 @@ from train.data.jpeg.markers import Unsupported, segment
 from train.data.jpeg.tables import Tables
 from train.errors import BadSample
 
-Data = Union[bytes, memoryview, np.ndarray]
+Data = Union[bytes, memoryview]
 """The bytes of a file."""
 
 VERSION = 1
@@ -169,4 +169,7 @@ def _read(data: Data, position: int) -> Layout:
         raise BadSample(f"damaged index of windows: {len(index)} bytes")
     index.flags.writeable = False
     values = index[:4].tolist()
-    return Layout(values[0] << 8 | values[1], values[2] << 8 | values[3], position, index)
+    width, height = values[0] << 8 | values[1], values[2] << 8 | values[3]
+    if width == 0 or height == 0:
+        raise BadSample(f"damaged index of windows: {width} x {height} pixels")
+    return Layout(width, height, position, index)
