@@ -1,12 +1,18 @@
 """Every container of the bad-data set through the loader that `train fit` uses."""
 
+import faulthandler
 import json
+import os
 import re
 import shutil
+import signal
 
+import container_files
+import numpy as np
 import pytest
 from loading import make
 
+from train.data.sources import hdf5_source
 from train.data.sources.splits import open_splits
 from train.errors import DataError
 
@@ -81,10 +87,33 @@ def test_each_container_behaves_as_the_manifest_says(bad_data, tmp_path, workers
 
 
 def test_a_container_whose_records_are_all_bad_ends_with_a_message(tmp_path):
-    import container_files
-
     samples = [(f"{n}", n % 2, b"no picture") for n in range(40)]
     container_files.write_lmdb(tmp_path / "x.lmdb", samples)
     loader = make(open_splits(str(tmp_path / "x.lmdb"), 0.1, 42).train, 0)
     with pytest.raises(DataError, match="substitutes in a row were bad too"):
         list(loader)
+
+
+class Crashing:
+    """Stands for HDF5's library over a damaged file: one of its records kills the process."""
+
+    def __getitem__(self, name):
+        if name == 5:
+            faulthandler.disable()  # pytest's, which would print a page
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return self if name == "images" else np.zeros((8, 8, 3), np.uint8)
+
+    def close(self):
+        pass
+
+
+def test_a_worker_that_a_library_kills_is_named_and_the_run_ends(tmp_path, monkeypatch):
+    """What the first reading could not find: it breaks later, in a worker."""
+    pixels = np.zeros((12, 8, 8, 3), np.uint8)
+    container_files.write_pixels(tmp_path / "x.h5", pixels, np.arange(12) % 2, compression="gzip")
+    source = open_splits(str(tmp_path / "x.h5"), 0.1, 42).train
+    monkeypatch.setattr(hdf5_source, "_open", lambda path: Crashing())
+    loader = make(source, 2)
+    with pytest.raises(DataError, match=r"Segmentation fault at sample '00000005'"):
+        list(loader)
+    loader.close()
