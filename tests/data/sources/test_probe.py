@@ -119,7 +119,7 @@ def test_bytes_changed_at_random_never_end_this_process(tmp_path):
     generator = np.random.default_rng(1)
     files.write_hdf5(path, [(str(n), n % 2, generator.bytes(300)) for n in range(30)])
     whole, found = path.read_bytes(), set()
-    for _ in range(12):
+    for _ in range(8):
         broken = bytearray(whole)
         for _ in range(chance.choice([2, 60])):
             broken[chance.randrange(6000)] = chance.randrange(256)

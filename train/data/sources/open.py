@@ -129,8 +129,8 @@ def _existing(path: str) -> str:
     if "://" in path or path.startswith("pipe:"):
         raise DataError(
             f"data.path: {path!r} is an address, expected a folder or file on this machine; copy "
-            "the shards here first (aws s3 cp, gsutil cp, rclone, wget); a script of yours can stream "
-            "them instead: train/data/sources/stream.py"
+            "the shards here first (aws s3 cp, gsutil cp, rclone, wget); a script of yours can "
+            "stream them instead: train/data/sources/stream.py"
         )
     root = os.path.abspath(os.path.expanduser(path))
     try:
