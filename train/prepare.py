@@ -3,23 +3,30 @@
 import dataclasses
 import math
 import time
+from collections import Counter
 from typing import Any, Dict, List, NamedTuple
 
+import numpy as np
 import torch
 
 from train import machine
 from train.config import Config
 from train.console import say
 from train.data import build_loader
+from train.data.decode import describe
 from train.data.loader import Loader
 from train.data.sampler import Sampler
 from train.data.settings import LoaderSettings, MachineView, Requested, Setting, choose
+from train.data.sources import Source
 from train.data.sources.folder import describe_skipped
 from train.data.sources.splits import Splits, open_splits
-from train.errors import SetupError
+from train.errors import BadSample, SetupError
 from train.loop import Schedule
 from train.precision import Precision
 from train.run_folder import RunFolder
+
+LOOKED_AT = 16
+"""Images whose content is looked at, to say at the start how it is decoded."""
 
 IMAGES_PER_LR = 256
 """The linear scaling rule: a peak learning rate of 0.1 for so many images a step."""
@@ -70,6 +77,7 @@ def open_data(config: Config) -> Splits:
         config.run.seed,
         config.data.allow_empty_classes,
         progress,
+        config.data.trust,
     )
     names = ", ".join(splits.classes[:6]) + (" ..." if len(splits.classes) > 6 else "")
     say(
@@ -79,7 +87,22 @@ def open_data(config: Config) -> Splits:
     )
     for line in splits.notes + describe_skipped(splits.skipped):
         say(f"          {line}", indent=10)
+    say(f"decode    {_how_decoded(splits.train, config.data.resize)}", indent=10)
     return splits
+
+
+def _how_decoded(source: Source, resize: str) -> str:
+    """How the records are decoded: their content says, of a few that are spread over the set."""
+    ways: Counter[str] = Counter()
+    for index in np.linspace(0, len(source) - 1, num=min(LOOKED_AT, len(source))).astype(int):
+        try:
+            ways[describe(source[int(index)].data, resize)] += 1
+        except (BadSample, OSError):
+            ways["unreadable"] += 1  # named when its batch is made
+    looked = sum(ways.values())
+    if len(ways) == 1:
+        return f"{next(iter(ways))} (the same for each of {looked} images looked at)"
+    return "; ".join(f"{count} of {looked} looked at: {way}" for way, count in ways.most_common())
 
 
 def choose_settings(

@@ -68,6 +68,10 @@ class ShardSource:
         shard, row = self._find(index)
         return shard.names("keys")[row]
 
+    def file(self, index: int) -> str:
+        """The container file that a record lies in."""
+        return self._find(index)[0].container
+
     def __getitem__(self, index: int) -> Record:
         shard, row = self._find(index)
         data = self._read(shard, row)
