@@ -1,6 +1,6 @@
 """Many threads, one order: what goes in first comes out first, and only so much is held at once.
 
-Threads, since decoding, encoding and reading all let go of the interpreter's lock (docs/log.md); a
+Threads, since decoding, encoding and reading all let go of the interpreter's lock; a
 process would copy each image twice.
 """
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 from pathlib import Path
 from typing import Any, Dict, Tuple
 
@@ -18,7 +19,7 @@ from train.pack.plan import Plan, check_room, estimate, make_plan, open_data
 from train.pack.speed import measure
 from train.pack.summary import describe
 from train.pack.verify import verify_alone, verify_pack
-from train.pack.write import Meter, SplitWriting, Work
+from train.pack.write import Meter, SplitWriting, Work, stopping
 from train.pack.writers import Target, writer_class
 from train.signals import StopRequest
 
@@ -34,25 +35,29 @@ def pack(options: PackOptions, cpus: machine.Measure[int]) -> None:
     """
     threads = cpus.value if options.workers == "auto" else options.workers
     why = f"{cpus.source}" if options.workers == "auto" else "as asked for"
-    with StopRequest(lambda _: say("stopping; a second signal ends at once")) as stop:
-        if options.dst is None:
-            verify_alone(options, threads, stop)
-            return
-        dst = Path(os.path.abspath(os.path.expanduser(options.dst)))
-        place.refuse_source(options.src, dst)
-        place.mend(dst)
-        marker = place.read_marker(dst)
-        if options.verify and marker is not None and not options.overwrite:
-            _verify_existing(options, dst, marker, threads, stop)
-            return
-        place.check_target(dst, options.overwrite)
-        plan = make_plan(options)
-        say(f"threads   {threads} ({why})")
+    if options.dst is None:
+        verify_alone(options, threads)
+        return
+    dst = Path(os.path.abspath(os.path.expanduser(options.dst)))
+    place.refuse_source(options.src, dst)
+    place.mend(dst)
+    marker = place.read_marker(dst)
+    if options.verify and marker is not None and not options.overwrite:
+        _verify_existing(options, dst, marker, threads)
+        return
+    place.check_target(dst, options.overwrite)
+    plan = make_plan(options)
+    say(f"threads   {threads} ({why})")
+    with stopping() as stop:
         _make(options, plan, dst, threads, stop)
-        if options.verify:
-            verify_pack(options, dst, plan, threads, stop)
-        if stop.signum is None:
-            measure(options, dst, plan, cpus.value)
+    if options.verify:
+        verify_pack(options, dst, plan, threads)
+    try:
+        measure(options, dst, plan, cpus.value)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            signal.SIGINT, f"{dst} is whole; only the look at its speed was cut short"
+        ) from None
 
 
 def _make(options: PackOptions, plan: Plan, dst: Path, threads: int, stop: StopRequest) -> None:
@@ -177,9 +182,7 @@ def _is_whole(partial: Path, about: Dict[str, Any], anew: bool) -> bool:
     return False
 
 
-def _verify_existing(
-    options: PackOptions, dst: Path, marker: Dict[str, Any], threads: int, stop: StopRequest
-) -> None:
+def _verify_existing(options: PackOptions, dst: Path, marker: Dict[str, Any], threads: int) -> None:
     """Compare a pack with its source, under the options that it was made with."""
     stored = marker["options"]
     changed = [name for name in options.asked() if stored.get(name) != getattr(options, name)]
@@ -201,7 +204,7 @@ def _verify_existing(
         verify=True,
         trust=options.trust,
     )
-    verify_pack(made_with, dst, make_plan(made_with), threads, stop)
+    verify_pack(made_with, dst, make_plan(made_with), threads)
 
 
 def _target(options: PackOptions, plan: Plan, partial: Partial, split: str) -> Target:

@@ -214,7 +214,12 @@ def _candidates(options: PackOptions) -> List[Tuple[str, bool, Any, Optional[int
     side = options.short_side
     scaled = f" --short-side {side}" if side else ""
     found: List[Tuple[str, bool, Any, Optional[int]]] = [
-        (f"{options.content}{scaled}", side is None, options.content, side)
+        (
+            f"{options.content}{scaled}",
+            not side and options.content != "jpeg",
+            options.content,
+            side,
+        )
     ]
     for content in ("original", "windows"):
         found.append((content, True, content, None))

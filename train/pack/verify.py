@@ -11,8 +11,9 @@ from typing import Any, Callable, List, NamedTuple, Optional
 
 import numpy as np
 
-from train.console import Bar
+from train.console import Bar, say
 from train.data.sources import Source
+from train.data.sources.folder import describe_skipped
 from train.errors import BadSample, DataError, Interrupted, SetupError
 from train.pack import target as place
 from train.pack.contents import convert, pixels_of
@@ -21,8 +22,7 @@ from train.pack.options import PackOptions
 from train.pack.plan import Plan, open_data, splits_of
 from train.pack.pool import in_order
 from train.pack.records import check_of
-from train.pack.write import Meter
-from train.signals import StopRequest
+from train.pack.write import Meter, stopping
 
 
 class Original(NamedTuple):
@@ -39,9 +39,7 @@ class Original(NamedTuple):
     options: PackOptions
 
 
-def verify_pack(
-    options: PackOptions, dst: Path, plan: Plan, threads: int, stop: StopRequest
-) -> None:
+def verify_pack(options: PackOptions, dst: Path, plan: Plan, threads: int) -> None:
     """Read a pack back and compare it with its source.
 
     Raises:
@@ -64,11 +62,11 @@ def verify_pack(
         def original(index: int, source: Source = source, numbers: Any = numbers) -> Original:
             return Original(source, int(numbers[index]), options)
 
-        findings += _look(there, split, _checks(dst, split), original, threads, stop, options)
+        findings += _look(there, split, _checks(dst, split), original, threads, options)
     conclude(dst, findings)
 
 
-def verify_alone(options: PackOptions, threads: int, stop: StopRequest) -> None:
+def verify_alone(options: PackOptions, threads: int) -> None:
     """Read any data set back: a pack by its checksums, anything else by decoding it.
 
     Raises:
@@ -76,6 +74,8 @@ def verify_alone(options: PackOptions, threads: int, stop: StopRequest) -> None:
     """
     path = Path(os.path.abspath(os.path.expanduser(options.src)))
     opened = open_data(options.src, options.trust)
+    for line in opened.notes + describe_skipped(opened.skipped):
+        say(line)
     findings: List[Finding] = []
     for split, source in splits_of(opened).items():
         checks = _checks(path, split)
@@ -84,7 +84,7 @@ def verify_alone(options: PackOptions, threads: int, stop: StopRequest) -> None:
                 f"{str(path)!r} has {len(source)} images in {split}, {len(checks)} were packed; "
                 "copy it again from where it came, or pack it again"
             )
-        findings += _look(source, split, checks, None, threads, stop, options)
+        findings += _look(source, split, checks, None, threads, options)
     conclude(path, findings)
     total = len(opened.train) + (len(opened.val) if opened.val is not None else 0)
     if len(findings) > allowed_bad(total):
@@ -100,7 +100,6 @@ def _look(
     checks: Optional[np.ndarray],
     original: Optional[Callable[[int], Original]],
     threads: int,
-    stop: StopRequest,
     options: PackOptions,
 ) -> List[Finding]:
     """Look at all images of a split."""
@@ -111,7 +110,7 @@ def _look(
 
     found: List[Finding] = []
     meter = Meter(len(source), 0)
-    with Bar(f"verifying {split}", len(source)) as bar:
+    with stopping() as stop, Bar(f"verifying {split}", len(source)) as bar:
         for finding in in_order(
             look, 0, len(source), threads, lambda _: 0, lambda: stop.signum is not None
         ):

@@ -1,10 +1,11 @@
 """The loop over one split: converted in threads, written in order, committed now and then."""
 
 import json
+import sys
 import time
 from typing import Any, Callable, Dict, NamedTuple, Optional
 
-from train.console import Bar
+from train.console import Bar, say
 from train.data.sources import Source
 from train.errors import SetupError
 from train.pack.journal import Partial, Position
@@ -14,6 +15,7 @@ from train.pack.records import Item, check_of, read
 from train.pack.target import CHECKS, LEDGER
 from train.pack.writers import Sample, Target, writer_class
 from train.pack.writers.append import AppendFile
+from train.signals import StopRequest
 
 COMMIT_BYTES = 64 << 20
 """A crash costs at most this much work; each commit waits for the disk once."""
@@ -24,6 +26,11 @@ MOST_REASONS = 20
 LEAST_UNREADABLE = 10
 
 _EVERY_S = 0.1
+
+
+def stopping() -> StopRequest:
+    """Catches the first signal, so that what is being done ends well."""
+    return StopRequest(lambda _: say("stopping; a second signal ends at once"))
 
 
 class Work(NamedTuple):
@@ -185,7 +192,9 @@ class Meter:
         """Move the bar."""
         left = (self.total - self.now) / self.rate if self.now > self.done else 0.0
         text = f"{self.rate:.0f} images/s"
-        bar.advance(self._pending, text + (f", {duration(left)} left" if left else ""))
+        if left and not sys.stdout.isatty():  # on a terminal the bar itself says it
+            text += f", {duration(left)} left"
+        bar.advance(self._pending, text)
         self._pending, self._shown = 0, time.monotonic()
 
 
