@@ -29,14 +29,13 @@ def splice(data, index, start, box, out):
 
     Args:
         data: the file, uint8 (n,).
-        index: as `index.parse` gives it.
-        start: where the tables begin in the file.
+        index: from `index.parse`.
+        start: the same.
         box: x, y, width, height of the window, pixels, inside the picture.
         out: uint8, as long as the file and ROW_BYTES for each row of MCUs.
 
     Returns:
-        Bytes of `out`, and the pixel of the picture at which they begin. 0 bytes: take the whole
-        file. Less than 0: a reason.
+        Bytes of `out` (0: take the whole file; less: a reason), the pixel at which they begin.
     """
     if not _is_sound(index):
         return DAMAGED_INDEX, 0, 0
@@ -51,11 +50,10 @@ def splice(data, index, start, box, out):
     x, y = _patch_header(index, out, left, right, top, bottom)
 
     means = np.zeros(index[8], np.int64)
-    row_base, row_bits = number_at(index, 21, 4), np.int64(index[25])
     at = start + number_at(index, 15, 2)
     stop = at + number_at(index, 17, 4)
     for row in range(bottom):
-        size = row_base + _field(index, 8 * TABLES + row * row_bits, row_bits)
+        size = _row_bytes(index, row)
         at += size
         if size < 2 or at > stop:
             return DAMAGED_INDEX, 0, 0
@@ -63,9 +61,9 @@ def splice(data, index, start, box, out):
             continue
         if data[at - 2] != 255 or data[at - 1] != (0xD9 if row + 1 == down else 0xD0 + row % 8):
             return NO_MARKER, 0, 0
-        first = 8 * (at - size)
         begin, end = _bounds(index, row, down, left, right, groups, means)
-        begin, end = first + begin, (8 * (at - 2) if right == groups else first + end)
+        begin, end = begin + 8 * (at - size), end + 8 * (at - size)
+        end = 8 * (at - 2) if right == groups else end
         if begin < 0 or begin > end or end > 8 * (at - 2):
             return DAMAGED_INDEX, 0, 0
         if to + ((end - begin) >> 3) + ROW_BYTES > len(out):
@@ -118,6 +116,13 @@ def _record_bits(index):
 def _records(index, down):
     """The bit at which those records begin."""
     return 8 * (TABLES + (down * np.int64(index[25]) + 7) // 8)
+
+
+@kernel
+def _row_bytes(index, row):
+    """Bytes of a row of MCUs with the marker behind it."""
+    bits = np.int64(index[25])
+    return number_at(index, 21, 4) + _field(index, 8 * TABLES + row * bits, bits)
 
 
 @kernel
