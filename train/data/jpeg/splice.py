@@ -48,7 +48,6 @@ def splice(data, index, start, box, out):
     if to < 0:
         return to, 0, 0
     x, y = _patch_header(index, out, left, right, top, bottom)
-
     means = np.zeros(index[8], np.int64)
     at = start + number_at(index, 15, 2)
     stop = at + number_at(index, 17, 4)
@@ -72,8 +71,7 @@ def splice(data, index, start, box, out):
         if left > 0:
             to, word = write_mcu(out, to, blocks, means, np.int64(index[7]), codes, begin & 7)
         to = copy_bits(data, begin, end, out, to, word)
-        out[to] = 255
-        out[to + 1] = 0xD9 if row + 1 == bottom else 0xD0 + (row - top) % 8
+        _put_number(out, to, 0xFFD9 if row + 1 == bottom else 0xFFD0 + (row - top) % 8)
         to += 2
     return to, x, y
 
