@@ -101,8 +101,8 @@ def _how_decoded(source: Source, resize: str) -> str:
             ways["unreadable"] += 1  # named when its batch is made
     looked = sum(ways.values())
     if len(ways) == 1:
-        return f"{next(iter(ways))} (the same for each of {looked} images looked at)"
-    return "; ".join(f"{count} of {looked} looked at: {way}" for way, count in ways.most_common())
+        return f"{next(iter(ways))} (so it is with each of {looked} images looked at)"
+    return "; ".join(f"{count} of {looked} {way}" for way, count in ways.most_common(5))
 
 
 def choose_settings(

@@ -206,13 +206,13 @@ def test_other_kinds_come_in_all_their_pixels():
 
 def test_how_a_record_is_decoded_is_said_in_words():
     photo = encode(scene(64, 48), exif=exif(6))
-    assert describe(photo) == "JPEG, 48 x 64 pixels: libjpeg-turbo decodes it whole"
+    assert describe(photo) == "JPEG: libjpeg-turbo decodes it whole"
     assert "at 1/2, 1/4 or 1/8 where that is enough" in describe(photo, "dct")
-    words = "JPEG with an index, 48 x 64 pixels: libjpeg-turbo decodes the window alone"
+    words = "JPEG with an index: libjpeg-turbo decodes the window alone"
     assert describe(windows.pack(photo)) == words
-    assert describe(scene(64, 48)) == "pixels as they are, 64 x 48 pixels: nothing to decode"
-    assert describe(encode(scene(64, 48), "PNG")) == "PNG, 64 x 48 pixels: Pillow decodes it"
-    assert describe(b"?").startswith("a bad sample: no image format of JPEG, PNG")
+    assert describe(scene(64, 48)) == "pixels as they are: nothing to decode"
+    assert describe(encode(scene(64, 48), "PNG")) == "PNG: Pillow decodes it"
+    assert describe(b"?").startswith("a bad sample (no image format of JPEG, PNG")
 
 
 def test_a_packed_file_is_the_same_picture_for_everybody_else():

@@ -154,16 +154,15 @@ def describe(data: Data, resize: str = "antialias") -> str:
         if header.kind == "windows":
             decode(data, header, Box(0, 0, 1, 1))
     except BadSample as error:
-        return f"a bad sample: {error}"
-    size = f"{header.width} x {header.height} pixels"
+        return f"a bad sample ({error})"
     smaller = ", at 1/2, 1/4 or 1/8 where that is enough" if resize == "dct" else ""
     if header.kind == "windows":
-        return f"JPEG with an index, {size}: libjpeg-turbo decodes the window alone{smaller}"
+        return f"JPEG with an index: libjpeg-turbo decodes the window alone{smaller}"
     if header.kind == "jpeg":
-        return f"JPEG, {size}: libjpeg-turbo decodes it whole{smaller}"
+        return f"JPEG: libjpeg-turbo decodes it whole{smaller}"
     if header.kind == "raw":
-        return f"pixels as they are, {size}: nothing to decode"
-    return f"{by_pillow.name(data)}, {size}: Pillow decodes it"
+        return "pixels as they are: nothing to decode"
+    return f"{by_pillow.name(data)}: Pillow decodes it"
 
 
 def _raw(data: Data, header: Header) -> np.ndarray:
