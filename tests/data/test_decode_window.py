@@ -220,3 +220,17 @@ def test_a_packed_file_is_the_same_picture_for_everybody_else():
     packed = windows.pack(data)
     assert np.array_equal(simplejpeg.decode_jpeg(packed), simplejpeg.decode_jpeg(data))
     assert Image.open(io.BytesIO(packed)).tobytes() == Image.open(io.BytesIO(data)).tobytes()
+
+
+@pytest.mark.parametrize("subsampling", ["444", "422", "440", "420"])
+def test_fewer_pixels_of_a_window_are_those_of_the_whole(subsampling):
+    pixels = np.ascontiguousarray(scene(601, 403))
+    photo = simplejpeg.encode_jpeg(pixels, 90, colorspace="RGB", colorsubsampling=subsampling)
+    packed = windows.pack(photo)
+    header, whole = probe(packed, LIMIT), probe(photo, LIMIT)
+    assert header.kind == "windows"
+    for box in boxes(header, count=25):
+        expected = decode_scaled(photo, whole, box, 16)
+        found = decode_scaled(packed, header, box, 16)
+        assert found.part == expected.part
+        assert np.array_equal(found.pixels, expected.pixels), box

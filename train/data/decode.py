@@ -129,7 +129,7 @@ def decode_scaled(
     x, y, width, height = stored_box(box, header.width, header.height, header.orientation)
     left = top = 0
     if header.kind == "windows":
-        data, left, top = _cut(data, header, (x, y, width, height))
+        data, left, top = _cut(data, header, _widened((x, y, width, height), header, 2 * factor))
     whole = _size(data)
     pixels = _by_libjpeg(data, whole, factor, scratch)
     x, y = x - left, y - top
@@ -163,6 +163,18 @@ def describe(data: Data, resize: str = "antialias") -> str:
     if header.kind == "raw":
         return "pixels as they are: nothing to decode"
     return f"{by_pillow.name(data)}: Pillow decodes it"
+
+
+def _widened(box: Tuple[int, int, int, int], header: Header, margin: int) -> Any:
+    """A stored window with so many pixels more on each side, where the picture has them.
+
+    In fewer pixels the interpolation of colour reaches further.
+    """
+    x, y, width, height = box
+    turned = header.orientation >= 5
+    across, down = (header.height, header.width) if turned else (header.width, header.height)
+    left, top = max(0, x - margin), max(0, y - margin)
+    return left, top, min(across, x + width + margin) - left, min(down, y + height + margin) - top
 
 
 def _raw(data: Data, header: Header) -> np.ndarray:
