@@ -1,6 +1,7 @@
 """Which processes a test has started, read from /proc."""
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -29,6 +30,11 @@ def workers():
         else:
             found.append(child)
     return sorted(found)
+
+
+def threads():
+    """Threads of this process that make batches."""
+    return [thread for thread in threading.enumerate() if thread.name.startswith("loader worker")]
 
 
 def alive(pid):

@@ -4,17 +4,14 @@ import itertools
 
 import pictures
 import pytest
-from loading import digest, make, passes
-from processes import workers
+from loading import KINDS, digest, make, passes
+from processes import threads, workers
 
 from train.config import DataConfig
 from train.data.sources.splits import open_splits
 from train.errors import DataError
 
-pytestmark = [
-    pytest.mark.usefixtures("deadline", "no_child_left"),
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),  # 4 workers on 2 CPUs
-]
+pytestmark = pytest.mark.usefixtures("deadline", "no_child_left")
 
 
 @pytest.fixture
@@ -32,10 +29,11 @@ def expected(source):
     return passes(make(source))
 
 
-@pytest.mark.parametrize("count", [1, 2, 4])
-def test_batches_are_byte_equal_for_any_number_of_workers(source, expected, count):
+@pytest.mark.parametrize("kind", ["process", "thread"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_batches_are_byte_equal_for_any_number_and_kind_of_workers(source, expected, count, kind):
     """Bad samples and what takes their place included."""
-    assert passes(make(source, count)) == expected
+    assert passes(make(source, count, kind=kind)) == expected
     assert {bad.key for batch in expected[0] for bad in batch[4]} == {
         "bird/half.jpg",
         "cat/003.jpg",
@@ -49,19 +47,20 @@ def test_batches_are_byte_equal_for_any_start_method(source, expected, method):
     assert passes(make(source, 2, method)) == expected
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_evaluation_is_byte_equal_and_in_the_order_of_the_source(source, count):
-    found = passes(make(source, count, train=False))
+@pytest.mark.parametrize(("count", "kind"), KINDS[1:])
+def test_evaluation_is_byte_equal_and_in_the_order_of_the_source(source, count, kind):
+    found = passes(make(source, count, kind=kind, train=False))
     assert found == passes(make(source, train=False))
     assert [i for batch in found[0] for i in batch[2]] == list(range(len(source)))
     assert [batch[2:] for batch in found[0]] == [batch[2:] for batch in found[1]]
 
 
-def test_real_photographs_are_byte_equal_with_workers(photos):
+@pytest.mark.parametrize(("count", "kind"), KINDS[1:])
+def test_real_photographs_are_byte_equal_with_workers(photos, count, kind):
     photographs = open_splits(str(photos), 0.2, 42).val
     config = DataConfig(batch_size=8, image_size=96)
     alone = passes(make(photographs, config=config), 1)
-    assert passes(make(photographs, 2, config=config), 1) == alone
+    assert passes(make(photographs, count, kind=kind, config=config), 1) == alone
     assert not any(batch[4] for batch in alone[0])
 
 
@@ -75,17 +74,17 @@ def test_each_pass_is_the_next_epoch_with_its_own_order_and_crops(expected):
     assert not {batch[5] for batch in first} & {batch[5] for batch in second}
 
 
-@pytest.mark.parametrize("count", [0, 2])
+@pytest.mark.parametrize(("count", "kind"), KINDS)
 @pytest.mark.parametrize("after", [1, 3])
-def test_from_the_middle_of_an_epoch_the_rest_is_byte_equal(source, expected, count, after):
-    loader = make(source, count)
+def test_from_the_middle_of_an_epoch_the_rest_is_byte_equal(source, expected, count, kind, after):
+    loader = make(source, count, kind=kind)
     iterator = iter(loader)
     begun = [digest(next(iterator)) for _ in range(after)]
     state = loader.state_dict()
     iterator.close()
     assert begun == expected[0][:after]
     assert state == {"seed": 42, "epoch": 0, "samples_seen": begun[-1][1]}
-    resumed = make(source, count)
+    resumed = make(source, count, kind=kind)
     resumed.load_state_dict(state)
     assert len(resumed) == len(expected[0]) - after
     assert passes(resumed) == [expected[0][after:], expected[1]]
@@ -117,34 +116,34 @@ def test_at_the_end_of_an_epoch_nothing_of_it_is_left(source, expected):
     assert passes(loader, 1) == [expected[1]]
 
 
-@pytest.mark.parametrize("count", [0, 2])
-def test_a_for_that_is_left_early_goes_on_where_it_was_left(source, expected, count):
-    loader = make(source, count)
+@pytest.mark.parametrize(("count", "kind"), KINDS)
+def test_a_for_that_is_left_early_goes_on_where_it_was_left(source, expected, count, kind):
+    loader = make(source, count, kind=kind)
     for batch in loader:
         assert digest(batch) == expected[0][0]
         break
-    assert workers() == []
+    assert workers() == threads() == []
     found = [digest(batch) for batch in loader]
     loader.close()
     assert found == expected[0][1:]
 
 
-@pytest.mark.parametrize("count", [0, 1])
-def test_a_consumer_that_counts_its_batches_meets_no_surprise(source, expected, count):
+@pytest.mark.parametrize(("count", "kind"), KINDS)
+def test_a_consumer_that_counts_its_batches_meets_no_surprise(source, expected, count, kind):
     """It never asks for one more than there are, so it never comes to the end of a `for`."""
-    loader, found = make(source, count), []
+    loader, found = make(source, count, kind=kind), []
     for _ in range(2):
         left = len(loader)
         iterator = iter(loader)
         found.append([digest(next(iterator)) for _ in range(left)])
-        assert len(workers()) == count
+        assert len(workers() + threads()) == count
     loader.close()
     assert found == expected
 
 
-@pytest.mark.parametrize("count", [0, 1])
-def test_two_iterators_at_once_never_mix_their_batches(source, expected, count):
-    loader = make(source, count)
+@pytest.mark.parametrize(("count", "kind"), KINDS)
+def test_two_iterators_at_once_never_mix_their_batches(source, expected, count, kind):
+    loader = make(source, count, kind=kind)
     first = iter(loader)
     begun = [digest(next(first)) for _ in range(2)]
     second = iter(loader)  # begins, at its first batch, where the loader stands
@@ -156,19 +155,9 @@ def test_two_iterators_at_once_never_mix_their_batches(source, expected, count):
     assert both == [(batch, batch) for batch in expected[0][2:4]]
 
 
-@pytest.mark.parametrize("count", [0, 2])
-def test_a_batch_that_is_kept_is_never_written_again(source, count):
-    loader = make(source, count)
-    kept = [(batch, digest(batch)) for batch in loader][::3]
-    list(loader)
-    loader.close()
-    assert len(kept) > 1
-    assert all(digest(batch) == before for batch, before in kept)
-
-
-@pytest.mark.parametrize("count", [0, 1])
-def test_the_order_ends_with_the_last_epoch(source, count):
-    loader = make(source, count, epochs=2)
+@pytest.mark.parametrize(("count", "kind"), KINDS)
+def test_the_order_ends_with_the_last_epoch(source, count, kind):
+    loader = make(source, count, kind=kind, epochs=2)
     total = len(loader)
     assert [len(list(loader)) for _ in range(3)] == [total, total, 0]
     loader.close()
@@ -189,20 +178,21 @@ def test_len_is_what_the_next_for_gives(source):
     assert len(loader) == 0  # past the last epoch
 
 
-def test_workers_live_from_start_to_close(source):
-    loader = make(source, 2)
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_workers_live_from_start_to_close(source, kind):
+    loader = make(source, 2, kind=kind)
     loader.close()  # nothing to close yet
-    assert workers() == []
+    assert workers() == threads() == []
     loader.start()
-    begun = workers()
-    assert len(begun) == 2
+    begun = workers(), threads()
+    assert [len(part) for part in begun] == ([2, 0] if kind == "process" else [0, 2])
     loader.start()
     list(loader)
     list(loader)
-    assert workers() == begun  # the same ones, over epochs
+    assert (workers(), threads()) == begun  # the same ones, over epochs
     loader.close()
     loader.close()
-    assert workers() == []
+    assert workers() == threads() == []
     assert len(list(loader)) > 0  # and again after a close
     loader.close()
 

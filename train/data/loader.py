@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, Optional, Set, Tuple, Union
 import numpy as np
 import torch
 
-from train.data.batch import Batch, Batches, Failure
+from train.data.batch import Batch, Failure
 from train.data.plan import held
 from train.data.processes import ProcessStream
 from train.data.ring import Ring
@@ -37,7 +37,7 @@ class Loader:
     A batch is never written again while anything holds it: a tensor of it, a view, an array.
 
     Args:
-        dataset: makes batches.
+        dataset: makes batches: `Batches`, or `Samples` of a user's own.
         sampler: decides the order.
         workers: how many; 0 makes batches in the caller's thread.
         prefetch: batches each worker keeps ready; ignored without workers.
@@ -49,7 +49,7 @@ class Loader:
 
     def __init__(
         self,
-        dataset: Batches,
+        dataset: Any,
         sampler: Sampler,
         workers: int = 0,
         prefetch: Optional[int] = None,
@@ -132,6 +132,7 @@ class Loader:
                     # Before the last batch is handed out: a consumer that counts its batches never
                     # asks for one more, and the workers are to live on.
                     self.epoch, self.samples_seen = self._position()
+                    self._end_idle()  # of another `for` that ran beside this one
                     self._idle = (self._position(), stream)
                 yield batch
                 del batch  # its slot is free as soon as the consumer is done with it
@@ -150,7 +151,7 @@ class Loader:
             self.dataset.warm()  # compile once, here, and not in each worker
         stream: Stream
         ring = self._ring_for()
-        requests = self._requests(position, ring)
+        requests = _requests(self.sampler, position, self.epochs, ring)
         if self.workers == 0:
             stream = LocalStream(self.dataset, requests, ring)
         elif self.workers_kind == "thread":
@@ -185,13 +186,6 @@ class Loader:
                 )
         return self._ring
 
-    def _requests(self, position: Tuple[int, int], ring: Optional[Ring]) -> Iterator[BatchRequest]:
-        """The endless order from a position, each request with the slot for its batch."""
-        for request in self.sampler.requests(*position, self.epochs):
-            if ring is not None:
-                request = request._replace(slot=ring.acquire(len(request.indices)))
-            yield request
-
     def _next(self, stream: Stream) -> Batch:
         request, result = stream.next()
         ring = stream.ring
@@ -211,6 +205,19 @@ class Loader:
         if self.pin_memory:
             images, labels = _page_locked(images), _page_locked(labels)
         return result._replace(images=images, labels=labels)
+
+
+def _requests(
+    sampler: Sampler, position: Tuple[int, int], epochs: Optional[int], ring: Optional[Ring]
+) -> Iterator[BatchRequest]:
+    """The endless order from a position, each request with the slot for its batch.
+
+    A function of its own: a method would hold the loader, and a forgotten loader would stay.
+    """
+    for request in sampler.requests(*position, epochs):
+        if ring is not None:
+            request = request._replace(slot=ring.acquire(len(request.indices)))
+        yield request
 
 
 def _tensor(values: Any) -> Any:

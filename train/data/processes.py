@@ -53,22 +53,28 @@ class ProcessStream:
         self._queues: List[Deque[int]] = [deque() for _ in range(workers)]
         self._done: Dict[int, Any] = {}
         self._count = 0
+        # To a new interpreter a large index goes afterwards: as an argument it would keep each
+        # start waiting for the imports of the one before. Tensors of a user's can't go that way.
+        late = start_method != "fork" and not through_shm
         try:
             for number in range(workers):
-                self._start(number, ring, multiprocessing.get_context(start_method))
+                given = None if late else dataset
+                self._start(number, given, multiprocessing.get_context(start_method))
+            for number in range(workers if late else 0):
+                self._send(number, dataset)
             for _ in range(workers * prefetch):
                 self._ask()
         except BaseException:
             self.close()
             raise
 
-    def _start(self, number: int, ring: Optional[Ring], context: Any) -> None:
+    def _start(self, number: int, dataset: Any, context: Any) -> None:
         ours, theirs = context.Pipe()
         self._links.append(ours)
         with theirs:
             process = context.Process(
                 target=worker.work,
-                args=(number, self._dataset, ring, self._watch, theirs),
+                args=(number, dataset, self.ring, self._watch, theirs),
                 name=f"loader worker {number}",
                 daemon=True,
             )
@@ -104,10 +110,13 @@ class ProcessStream:
         chosen = min(range(len(self._queues)), key=lambda number: len(self._queues[number]))
         self._queues[chosen].append(self._count)
         self._count += 1
+        self._send(chosen, request)
+
+    def _send(self, number: int, what: Any) -> None:
         try:
-            self._links[chosen].send(request)
+            self._links[number].send(what)
         except OSError as error:
-            raise self._death(chosen) from error
+            raise self._death(number) from error
 
     def _receive(self, timeout_s: float) -> bool:
         """Fetch what has come; False when nothing came for so long."""

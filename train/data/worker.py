@@ -41,12 +41,14 @@ def work(number: int, dataset: Any, ring: Optional[Ring], watch: Watch, link: Co
 
     Args:
         number: 0 to workers - 1.
-        dataset: makes batches.
+        dataset: makes batches; None: it comes through the link, before any request.
         ring: where to, if there is one.
         watch: where to note the sample that it is at.
         link: requests come and batches go here.
     """
     init_worker(number)
+    if dataset is None:
+        dataset = link.recv()
     make = Maker(dataset, ring, watch.cell(number))
     outbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     # A batch that did not fit into the ring fills the link until it is fetched: the next one is
