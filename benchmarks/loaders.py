@@ -8,6 +8,7 @@ The table goes to the screen; table, JSON and picture into build/bench/.
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -23,7 +24,7 @@ from race.environments import Unavailable  # noqa: E402
 from race.prepare import NotPacked, prepare  # noqa: E402
 
 EPILOG = """examples:
-  python benchmarks/loaders.py                          everything, about 20 minutes
+  python benchmarks/loaders.py                          about 20 minutes
   python benchmarks/loaders.py --data ~/photos          your own JPEG files
   python benchmarks/loaders.py --only ours,dali         these and the machine's limit
   python benchmarks/loaders.py --only short256 --rounds 9
@@ -45,9 +46,9 @@ def _parse(arguments):
     add = parser.add_argument
     add("--data", metavar="DIR", help="folder of JPEG files (default: generated pictures)")
     add("--count", type=int, default=1000, help="files; fewer are repeated (%(default)s)")
-    add("--only", metavar="A,B", help="arms or groups, separated by commas; see --list")
+    add("--only", metavar="A,B", help="arms or groups, or all; see --list")
     add("--rounds", type=int, default=5, help="how often every arm runs (%(default)s)")
-    add("--seconds", type=float, default=2.0, help="measured in a round, at least (%(default)s)")
+    add("--seconds", type=float, default=1.5, help="measured in a round, at least (%(default)s)")
     add("--workers", type=int, help="processes or threads of each arm (the usable CPUs)")
     add("--quick", action="store_true", help="1 round, 0.5 s, 256 files")
     add("--out", metavar="DIR", default=str(ROOT / "build" / "bench"), help="for JSON and picture")
@@ -67,8 +68,11 @@ def _say(text):
 
 
 def _list():
-    lines = [[arm.name, arm.title, ", ".join(sorted(arm.groups))] for arm in race_arms.ARMS]
-    print(table.markdown(["arm", "what", "groups"], lines))
+    lines = [
+        [arm.name, arm.title, ", ".join(sorted(arm.groups)), "yes" if arm.by_default else ""]
+        for arm in race_arms.ARMS
+    ]
+    print(table.markdown(["arm", "what", "groups", "by default"], lines))
 
 
 def _machine():
@@ -128,6 +132,10 @@ def _write(out, rows, described, options, results):
     return path, text
 
 
+def _stop(number, frame):
+    raise KeyboardInterrupt  # so that SIGTERM, too, ends the arm that is running
+
+
 def main(arguments=None):
     """Run the command line; return the exit code."""
     options = _parse(arguments)
@@ -138,6 +146,9 @@ def main(arguments=None):
     try:
         chosen = race_arms.choose(options.only and options.only.split(","))
         ready, unavailable, described = _prepare(options, chosen)
+    except KeyboardInterrupt:
+        print("stopped before the first round", file=sys.stderr)
+        return 130
     except (race_arms.UnknownArm, race_data.NoPictures) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -161,4 +172,5 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _stop)
     sys.exit(main())

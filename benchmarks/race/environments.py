@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT / "benchmarks" / "peers"
 ENVIRONMENTS = ROOT / "build" / "bench-envs"
 INSTALL_S = 1800
+FORMAT = 1
+"""Raised when environments are made in another way: old ones are then made anew."""
 
 # scripts/env/ways.sh knows how packages are reached here: index, proxy, certificates.
 _SETTINGS = '. "$1"; clean_settings; pip_settings "$2"; shift 2; exec "$@"'
@@ -131,7 +133,8 @@ def _install(peer, base, folder, log):
     lock = str(peer.lock)
     if uv:
         _run([uv, "venv", "--quiet", "--python", base, str(folder)], log, "making it", True)
-        command = [uv, "pip", "sync", "--python", python, "--require-hashes"]
+        # As pip does it: else every start of an arm would compile its packages again.
+        command = [uv, "pip", "sync", "--compile-bytecode", "--python", python, "--require-hashes"]
         _run([*command, "--build-constraints", lock, lock], log, "installing", True)
         return
     _run([base, "-I", "-m", "venv", str(folder)], log, "making it")
@@ -152,7 +155,8 @@ def python_of(peer, say=print):
         raise Unavailable(f"it needs {wanted}, and none was found on PATH or among pyenv's")
     _require_libraries(peer)
     folder, log = ENVIRONMENTS / peer.name, ENVIRONMENTS / f"{peer.name}.log"
-    stamp = {"lock": hashlib.sha256(peer.lock.read_bytes()).hexdigest(), "python": base[0]}
+    lock = hashlib.sha256(peer.lock.read_bytes()).hexdigest()
+    stamp = {"format": FORMAT, "lock": lock, "python": base[0]}
     marker = folder / "bench.json"
     if not (marker.exists() and json.loads(marker.read_text()) == stamp):
         ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
@@ -161,9 +165,9 @@ def python_of(peer, say=print):
         begin = time.monotonic()
         say(f"{peer.name}: installing {peer.lock.relative_to(ROOT)} for Python 3.{base[1][1]} ...")
         _install(peer, base[0], folder, log)
+        if peer.imports:
+            command = [str(folder / "bin" / "python"), "-c", f"import {peer.imports}"]
+            _run(command, log, "importing it")
         marker.write_text(json.dumps(stamp))
         say(f"{peer.name}: installed in {time.monotonic() - begin:.0f} s")
-    python = str(folder / "bin" / "python")
-    if peer.imports:
-        _run([python, "-c", f"import {peer.imports}"], log, "importing it")
-    return python
+    return str(folder / "bin" / "python")

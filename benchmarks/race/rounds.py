@@ -16,10 +16,10 @@ ARM_S = 90
 GRACE_S = 1.5
 """What an ended arm's helpers get to tidy up, before they are killed."""
 KILLED_S = 1.0
-"""What the kernel gets to end killed processes; the next arm should not share its CPUs with them."""
+"""What the kernel gets to end killed processes: the next arm is not to share its CPUs with them."""
 
 # What would change what is loaded, or hide a peer's own packages.
-_DROPPED = ("PYTHONPATH", "PYTHONHOME", "LD_PRELOAD", "VIRTUAL_ENV")
+_DROPPED = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "LD_PRELOAD", "VIRTUAL_ENV")
 
 
 def _end_group(group):

@@ -122,6 +122,14 @@ def test_the_limit_comes_with_what_it_limits():
     assert [arm.name for arm in choose(["grain"])] == ["limit", "grain"]
 
 
+def test_some_arms_run_only_when_they_are_named():
+    default = {arm.name for arm in choose(None)}
+    assert {"limit", "ours-processes", "ours-threads", "dali", "ffcv-jpg"} <= default
+    assert "container-lmdb" not in default
+    assert choose(["all"]) == ARMS
+    assert {arm.name for arm in choose(["containers"])} > {"container-lmdb", "limit"}
+
+
 def test_an_unknown_arm_is_refused():
     with pytest.raises(UnknownArm, match="no arm or group is called 'tensorflow'"):
         choose(["dali", "tensorflow"])
