@@ -165,6 +165,7 @@ def test_too_little_room_is_told_before_anything_is_done(source, tmp_path, capsy
     message = refused([source, tmp_path / "out"], capsys)
     assert "not enough room" in message
     assert "40.0 KiB are free" in message
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
 @pytest.mark.parametrize("container", CONTAINERS)

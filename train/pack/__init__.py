@@ -13,5 +13,5 @@
 | [writers/](writers/__init__.py) | one a container |
 | [journal.py](journal.py) | how far it has come; going on after a crash |
 | [verify.py](verify.py), [findings.py](findings.py) | reading everything back; what was found |
-| [speed.py](speed.py), [summary.py](summary.py) | what is said at the end |
+| [summary.py](summary.py), [speed.py](speed.py), [advice.py](advice.py) | what is said at the end |
 """

@@ -90,6 +90,10 @@ class Partial:
         (self.path / JOURNAL).unlink(missing_ok=True)
         (self.path / LOCK).unlink(missing_ok=True)
 
+    def discard(self) -> None:
+        """Take all of it away: nothing was written yet."""
+        shutil.rmtree(self.path)
+
     def _take_lock(self) -> None:
         self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         try:

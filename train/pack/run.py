@@ -72,8 +72,15 @@ def _make(options: PackOptions, plan: Plan, dst: Path, threads: int, stop: StopR
             done = _done(position, plan)
             if done:
                 say(f"goes on   after {done} of {plan.num_records} images")
+            if options.content == "windows":
+                say("a look at some images; the first time on a machine it compiles, for a moment")
             needed = estimate(plan, options)
-            check_room(partial.path, needed, done / plan.num_records)
+            try:
+                check_room(partial.path, needed, done / plan.num_records)
+            except SetupError:
+                if not done:
+                    partial.discard()
+                raise
             say(
                 f"target    {dst}: {options.container}, {options.content}, about "
                 f"{bytes_text(needed.after)} (the images now: {bytes_text(needed.before)})",

@@ -1,4 +1,4 @@
-"""The speed to expect from a pack: a short measurement on this machine, and what it recommends.
+"""The speed to expect from a pack: a short measurement on this machine.
 
 One core reads, cuts, decodes and scales, as in training. Cold means that the system was asked to
 forget the files first; a disk behind a network or a hypervisor may remember them all the same.
@@ -7,14 +7,14 @@ forget the files first; a disk behind a network or a hypervisor may remember the
 import os
 import time
 from pathlib import Path
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
 from train.config import DataConfig
-from train.console import say
 from train.data.sources import Record, Source
 from train.errors import BadSample
+from train.pack.advice import Row, show
 from train.pack.contents import convert
 from train.pack.options import PackOptions
 from train.pack.plan import Plan, open_data
@@ -36,30 +36,6 @@ MOST_FILES = 10_000
 
 LEAST_COLD_BYTES = 16 << 20
 """Of a pack; with less, the time of a disk says nothing."""
-
-WORTH = 1.1
-"""A change is recommended from this gain on; less is within the noise of so short a look."""
-
-
-class Row(NamedTuple):
-    """What one content would give.
-
-    Attributes:
-        name: as it is asked for.
-        kept: whether the pixels stay those of the source.
-        image_bytes: mean size.
-        rate: images/s of one core, from memory.
-    """
-
-    name: str
-    kept: bool
-    image_bytes: float
-    rate: float
-
-    def expected(self, cpus: int, disk: Optional[float]) -> float:
-        """Images/s of all cores, from a disk of so many bytes/s (None: from memory)."""
-        decoded = self.rate * cpus
-        return decoded if disk is None else min(decoded, disk / max(1.0, self.image_bytes))
 
 
 class _Memory:
@@ -108,7 +84,7 @@ def measure(options: PackOptions, dst: Path, plan: Plan, cpus: int) -> None:
         for place, row in enumerate(rows)
     ]
     if rows:
-        _tell(rows, cpus, disk)
+        show(rows, cpus, disk)
 
 
 class _Line:
@@ -234,36 +210,3 @@ def _read(source: Source, index: int) -> Optional[Record]:
         return source[index]
     except (BadSample, OSError):
         return None
-
-
-def _tell(rows: List[Row], cpus: int, disk: Optional[float]) -> None:
-    say(f"\nspeed to expect at {DataConfig().image_size} px (a look at {SAMPLES} images):")
-    say(f"  {'--content':<28} {'kB':>7} {'images/s/core':>14} {f'x {cpus} CPUs':>9} {'cold':>9}")
-    for place, row in enumerate(rows):
-        cold = "?" if disk is None else f"{row.expected(cpus, disk):,.0f}"
-        say(
-            f"  {row.name:<28} {row.image_bytes / 1000:>7.1f} {row.rate:>14,.0f} "
-            f"{row.expected(cpus, None):>9,.0f} {cold:>9}{'   <- packed' if place == 0 else ''}"
-        )
-    if disk is not None:
-        say(f"  cold: this disk gave {disk / 1e6:,.0f} MB/s for single images in random order")
-    say(recommendation(rows, cpus, disk))
-
-
-def recommendation(rows: List[Row], cpus: int, disk: Optional[float]) -> str:
-    """One sentence: the fastest content from this disk, if the packed one is not."""
-    packed = rows[0]
-    now = packed.expected(cpus, disk)
-    alike = [row for row in rows[1:] if row.kept or not packed.kept]
-    others = [row for row in rows[1:] if row not in alike]
-    said = []
-    for group, words in ((alike, ""), (others, ", which changes the images")):
-        best = max(group, key=lambda row: row.expected(cpus, disk), default=None)
-        if best is not None and best.expected(cpus, disk) > WORTH * now:
-            gain = best.expected(cpus, disk) / now
-            said.append(f"--content {best.name} would be {gain:.1f} x as fast{words}")
-    if not said:
-        return "recommended: what you have; no other content is faster here"
-    if disk is not None and now < 0.9 * packed.expected(cpus, None):
-        said.append("the disk is the limit: fewer bytes an image is what helps")
-    return "recommended: " + "; ".join(said)
