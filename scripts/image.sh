@@ -35,9 +35,9 @@ case ${1:-} in
   build) find_docker && build_image ;;
   env) write_dotenv ;;
   up) find_compose && start ;;
-  down) find_compose && compose down --remove-orphans ;;
-  shell) find_compose && running && exec "${COMPOSE[@]}" exec -u user "$SERVICE" bash -l ;;
+  down) find_compose && take_down ;;
+  shell) find_compose && running && open_shell ;;
   ssh) find_compose && running && log_in ;;
-  logs) find_compose && compose logs --follow --tail 100 ;;
+  logs) find_compose && show_log ;;
   *) die "image.sh ${1:-without a word} is not known; expected build, env, up, down, shell, ssh or logs" ;;
 esac

@@ -15,7 +15,7 @@ case "$*" in
   --version) echo 'Docker version 20.10.24, build 1' ;;
   'version --format'*) [ -n "$DAEMON" ] && echo 20.10.24 ;;
   'compose version') ;;
-  compose*' ps -q lab') [ -z "$CONTAINER" ] || echo 4711 ;;
+  compose*' ps -a -q lab') [ -z "$CONTAINER" ] || echo 4711 ;;
   inspect*4711) echo "$CONTAINER" ;;
   exec*4711*) [ -n "$SERVES" ] && echo '{URL}' ;;
   *) echo "not expected: $*" >&2; exit 9 ;;
