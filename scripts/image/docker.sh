@@ -15,6 +15,8 @@ can_build() {  # BuildKit is in the client up to Docker 22, and in its plug-in b
 
 find_docker() {  # sets DOCKER, and BuildKit on; a client alone is not enough, the daemon must answer
   local path said
+  [[ -z ${DOCKER:-} ]] || type -P -- "$DOCKER" >/dev/null ||
+    die "DOCKER=$DOCKER is no program; leave it out, and the one on PATH is taken"
   if [[ -z ${DOCKER:-} ]]; then
     while IFS= read -r path; do
       if can_build "$path"; then DOCKER=$path; break; fi
