@@ -96,9 +96,9 @@ running() {
 }
 
 wait_until_ready() {  # an address is no use before somebody answers there
-  local tries id
+  local id end=$((SECONDS + 120))
   id=$(container)
-  for ((tries = 0; tries < 120; tries++)); do
+  while ((SECONDS < end)); do
     if [[ $("$DOCKER" inspect --format '{{.State.Running}}' "$id" 2>/dev/null) != true ]]; then
       "$DOCKER" logs --tail 20 "$id" >&2 || true
       die "the container ended; its last lines stand above"
@@ -109,7 +109,7 @@ wait_until_ready() {  # an address is no use before somebody answers there
     fi
     sleep 0.5
   done
-  die "the container runs, but its services have not answered within 60 s; look at make logs"
+  die "the container runs, but its services have not answered within 120 s; look at make logs"
 }
 
 host_port() {  # host_port PORT: where it is reached from outside
