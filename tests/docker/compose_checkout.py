@@ -25,8 +25,9 @@ class Checkout:
     def __init__(self, folder, image: str):
         self.folder = containers.copy_checkout(folder)
         ports = free_ports(3)
+        make = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")  # of the make that runs these tests
         self.environ = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name not in make},
             "COMPOSE_PROJECT_NAME": f"wellfedtest{os.getpid()}",
             "IMAGE": image,
             "JUPYTER_PORT": str(ports[0]),
