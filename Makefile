@@ -71,8 +71,8 @@ train: env  ## Train on the generated sample, or on DATA=DIR (RESUME=, ARGS="--o
 TRAIN_ARGS = $(if $(RESUME),--run.resume "$$RESUME",--config configs/$(if $(DATA),folder,sample).yaml) $(if $(DATA),--data.path "$$DATA")
 
 .PHONY: lab
-lab: env  ## Open JupyterLab on 127.0.0.1
-	@"$$VENV/bin/jupyter" lab --ip 127.0.0.1 $$([ "$$(id -u)" != 0 ] || echo --allow-root) $(ARGS)
+lab:  ## Print JupyterLab's address: the container's where it runs, else one starts here on 127.0.0.1
+	@scripts/lab.sh $(ARGS)
 
 ##@ Image
 
@@ -95,10 +95,6 @@ down:  ## Stop and remove the container; its volumes stay
 .PHONY: shell
 shell:  ## Open a shell in the container
 	@scripts/image.sh shell
-
-.PHONY: lab-url
-lab-url:  ## Show JupyterLab's address, with its token
-	@scripts/image.sh url
 
 .PHONY: ssh
 ssh:  ## Log in to the container by SSH
@@ -128,7 +124,7 @@ check: env  ## Look for mistakes without running anything: ruff, mypy, shellchec
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
-	@if command -v shellcheck >/dev/null; then shellcheck -x scripts/*.sh scripts/image/daemon.sh docker/*.sh; else echo "shellcheck is not installed: *.sh not checked"; fi
+	@if command -v shellcheck >/dev/null; then shellcheck -x scripts/*.sh scripts/*/*.sh docker/*.sh benchmarks/*.sh .ci/run; else echo "shellcheck is not installed: *.sh not checked"; fi
 
 .PHONY: fmt
 fmt: env  ## Format the code and mend what can be mended

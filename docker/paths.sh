@@ -7,6 +7,7 @@ HOME_DIR=${WELLFED_HOME:-/home/user}
 ETC=${WELLFED_ETC:-/etc}
 SECRETS=${WELLFED_SECRETS:-/run/secrets}
 NETWORK=${WELLFED_NETWORK:-/sys/class/net}
+CGROUP=${WELLFED_CGROUP:-/sys/fs/cgroup}
 UID_MAP=${WELLFED_UID_MAP:-/proc/self/uid_map}
 USER_NAME=user
 

@@ -102,16 +102,28 @@ watch() { # until the command ends, a service dies or a signal comes; sets CODE,
     done
     if [[ -n $COMMAND_PID ]]; then
       if ((${#PID[@]} == 0)); then
-        wait "$COMMAND_PID" || true
+        { wait "$COMMAND_PID" || true; } 2>/dev/null # bash would name a line of this file
       fi
       if ! is_running "$COMMAND_PID"; then
-        wait "$COMMAND_PID" || CODE=$?
+        { wait "$COMMAND_PID" || CODE=$?; } 2>/dev/null
+        ((CODE != 137)) || [[ -n $STOP ]] || say_killed
         return
       fi
       ((${#PID[@]})) || continue
     fi
     pause 0.5
   done
+}
+
+say_killed() { # without a word of its own: most often for memory
+  local events
+  events=$(cat -- "$CGROUP/memory.events" "$CGROUP/memory/memory.oom_control" 2>/dev/null) || true
+  if [[ $events =~ oom_kill\ [1-9] ]]; then
+    say "error: the kernel ended a process, since the container's memory is used up;" \
+      "allow it more (docker run --memory), or use smaller batches or fewer workers"
+  else
+    say "note: the command was ended by SIGKILL, from outside or by one of its own"
+  fi
 }
 
 supervise() {

@@ -6,7 +6,6 @@
 #   scripts/image.sh up       start the container; with the GPU where Docker offers one
 #   scripts/image.sh down     stop and remove it; its volumes stay
 #   scripts/image.sh shell    a shell inside, as the user
-#   scripts/image.sh url      JupyterLab's address, with its token
 #   scripts/image.sh ssh      log in by SSH
 #   scripts/image.sh logs     what it says, as it says it
 #
@@ -36,10 +35,9 @@ case ${1:-} in
   build) find_docker && build_image ;;
   env) write_dotenv ;;
   up) find_compose && start ;;
-  down) find_compose && compose down --remove-orphans ;;
-  shell) find_compose && running && exec "${COMPOSE[@]}" exec -u user "$SERVICE" bash -l ;;
-  url) find_compose && running && print_url ;;
+  down) find_compose && take_down ;;
+  shell) find_compose && running && open_shell ;;
   ssh) find_compose && running && log_in ;;
-  logs) find_compose && compose logs --follow --tail 100 ;;
-  *) die "image.sh ${1:-without a word} is not known; expected build, env, up, down, shell, url, ssh or logs" ;;
+  logs) find_compose && show_log ;;
+  *) die "image.sh ${1:-without a word} is not known; expected build, env, up, down, shell, ssh or logs" ;;
 esac

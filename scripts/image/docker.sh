@@ -15,6 +15,8 @@ can_build() {  # BuildKit is in the client up to Docker 22, and in its plug-in b
 
 find_docker() {  # sets DOCKER, and BuildKit on; a client alone is not enough, the daemon must answer
   local path said
+  [[ -z ${DOCKER:-} ]] || type -P -- "$DOCKER" >/dev/null ||
+    die "DOCKER=$DOCKER is no program; leave it out, and the one on PATH is taken"
   if [[ -z ${DOCKER:-} ]]; then
     while IFS= read -r path; do
       if can_build "$path"; then DOCKER=$path; break; fi
@@ -24,7 +26,7 @@ find_docker() {  # sets DOCKER, and BuildKit on; a client alone is not enough, t
     [[ -n $(type -ap docker) ]] || die "docker is not installed; see docs.docker.com/engine/install, on Debian: apt-get install docker.io"
     die "this docker lacks its plug-in buildx, which builds images; install docker-buildx-plugin (on Debian and Ubuntu: docker-buildx)"
   fi
-  said=$("$DOCKER" version --format '{{.Server.Version}}' 2>&1) || case $said in
+  said=$(timeout 20 "$DOCKER" version --format '{{.Server.Version}}' 2>&1) || case $said in
     *"permission denied"*) die "user $(id -un) may not use Docker; become a member of the group docker: sudo usermod -aG docker $(id -un), then log in again" ;;
     *) die "Docker's daemon does not answer; start it: sudo systemctl start docker (or Docker Desktop)" ;;
   esac

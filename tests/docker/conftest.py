@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import compose_checkout
 import containers
 import pytest
 
@@ -16,6 +17,8 @@ ROOT = containers.ROOT
 DAEMON = ROOT / "scripts" / "image" / "daemon.sh"
 STANDIN = "wellfed-standin"
 NAME = "wellfed-test"
+NEED_GB = 20
+"""Two images of 6.5 GB, what was built for them, and the packages they were built from."""
 
 
 def pytest_collection_modifyitems(config, items):
@@ -61,6 +64,11 @@ def daemon():
         pytest.skip(
             "THE IMAGE IS NOT TESTED: no Docker daemon answers (root with CI=true starts one)"
         )
+    place = tempfile.gettempdir()
+    free = shutil.disk_usage(place).free / 1e9
+    if free < NEED_GB:  # no skip: who asked for this test would take green for tested
+        text = f"error: {place} has {free:.0f} GB free, the image's tests want {NEED_GB} GB"
+        pytest.exit(f"{text}; free some, or name another disk with TMPDIR=DIR", returncode=2)
     missing = [
         package
         for package, program in (
@@ -122,3 +130,24 @@ def key(tmp_path_factory):
     path = tmp_path_factory.mktemp("key") / "id_ed25519"
     containers.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path))
     return path
+
+
+@pytest.fixture(scope="session")
+def has_compose():
+    if shutil.which("docker-compose"):
+        return
+    if containers.run("docker", "compose", "version", code=None).returncode:
+        pytest.skip("COMPOSE IS NOT TESTED: neither docker compose nor docker-compose is here")
+
+
+@pytest.fixture
+def checkout(image, tmp_path, has_compose):
+    for folder in [tmp_path, *tmp_path.parents][:3]:
+        folder.chmod(0o755)
+    found = compose_checkout.Checkout(tmp_path / "checkout", image)
+    if os.geteuid() == 0:
+        containers.run("chown", "-R", "1000:1000", str(found.folder))
+    yield found
+    (found.folder / ".env").write_text("")  # a wrong one would stop this, too
+    command = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
+    containers.run(*command, "down", "--volumes", cwd=found.folder, env=found.environ, code=None)

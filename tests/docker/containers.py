@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import time
 from contextlib import contextmanager
@@ -61,6 +62,13 @@ def read_probe(text: str) -> List[str]:
     ]
     assert lines, text
     return json.loads(lines[-1][lines[-1].index("PROBE=[") + 6 :])
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
 
 
 class Container:

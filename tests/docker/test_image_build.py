@@ -202,6 +202,7 @@ def test_a_build_without_cuda_is_refused(base_image, tmp_path):
             "ENV_FROM=poetry is not known; expected conda, channels or wheels",
         ),
         ({"TARGET": "prod"}, "TARGET=prod is not known; expected runtime or dev"),
+        ({"DOCKER": "/nonexistent/docker"}, "DOCKER=/nonexistent/docker is no program"),
         ({"DOCKER_HOST": "unix:///nonexistent"}, "Docker's daemon does not answer; start it"),
     ],
 )

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 
 import containers
@@ -12,61 +11,6 @@ from containers import docker, run, wait_for
 from lab import Lab
 
 pytestmark = pytest.mark.docker
-
-
-def free_ports(count: int):
-    """Ports that nobody has at the moment."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
-
-
-class Checkout:
-    """A copy of the checkout, with its own project name and ports."""
-
-    def __init__(self, folder, image: str):
-        self.folder = containers.copy_checkout(folder)
-        ports = free_ports(3)
-        self.environ = {
-            **os.environ,
-            "COMPOSE_PROJECT_NAME": f"wellfedtest{os.getpid()}",
-            "IMAGE": image,
-            "JUPYTER_PORT": str(ports[0]),
-            "SSH_PORT": str(ports[1]),
-            "TENSORBOARD_PORT": str(ports[2]),
-            "ARGS": "",
-        }
-        self.port = ports[0]
-
-    def image(self, word: str, **settings):
-        script = str(self.folder / "scripts" / "image.sh")
-        done = run(script, word, env={**self.environ, **settings}, seconds=180, code=None)
-        return done.returncode, done.stdout + done.stderr
-
-
-@pytest.fixture(scope="module")
-def has_compose():
-    if shutil.which("docker-compose"):
-        return
-    if run("docker", "compose", "version", code=None).returncode:
-        pytest.skip("COMPOSE IS NOT TESTED: neither docker compose nor docker-compose is here")
-
-
-@pytest.fixture
-def checkout(image, tmp_path, has_compose):
-    for folder in [tmp_path, *tmp_path.parents][:3]:
-        folder.chmod(0o755)
-    found = Checkout(tmp_path / "checkout", image)
-    if os.geteuid() == 0:
-        run("chown", "-R", "1000:1000", str(found.folder))
-    yield found
-    command = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
-    run(*command, "down", "--volumes", cwd=found.folder, env=found.environ, code=None)
 
 
 def test_up_url_down_up(checkout):
@@ -86,11 +30,11 @@ def test_up_url_down_up(checkout):
     assert int(shm) == 8 * 1024**3
     files = lab.run_in_kernel("import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))")
     assert "16384" in files
-    assert checkout.image("url")[1].strip() == url.group(0)
+    assert checkout.lab().splitlines()[-1] == url.group(0)
 
     code, text = checkout.image("down")
     assert code == 0, text
-    assert checkout.image("url") == (
+    assert checkout.image("shell") == (
         2,
         "error: the container is not running; start it with make up\n",
     )

@@ -1,11 +1,10 @@
 """What is open: ports, users, tokens; and what a container says of its machine."""
 
 import re
-import socket
 
 import containers
 import pytest
-from containers import docker, run, wait_for
+from containers import docker, free_port, run, wait_for
 from lab import Lab
 
 pytestmark = pytest.mark.docker
@@ -47,12 +46,6 @@ def test_nothing_listens_beyond_what_was_asked(image, key, services, with_key, p
 def test_a_command_alone_opens_nothing(image):
     text = docker("run", "--rm", image, "cat", "/proc/net/tcp", "/proc/net/tcp6")
     assert listening(text) == set()
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 @pytest.mark.parametrize(("bind", "address"), [("", "0100007F"), ("0.0.0.0", "00000000")])

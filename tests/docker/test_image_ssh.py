@@ -120,12 +120,12 @@ def test_a_removed_key_no_longer_logs_in(image, key, public, tmp_path):
 
 
 def test_a_port_of_the_container_can_be_brought_here(box, key):
-    free = "18888"
+    free = containers.free_port()
     command = client(box, key, "-o", "BatchMode=yes", "-o", "ExitOnForwardFailure=yes", "-N")
     command[-1:-1] = ["-L", f"127.0.0.1:{free}:127.0.0.1:8888"]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
         try:
-            lab = Lab(int(free), box.token())
+            lab = Lab(free, box.token())
 
             def answers():
                 try:

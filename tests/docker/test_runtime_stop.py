@@ -225,3 +225,25 @@ def test_services_run_beside_a_command_when_asked_for(box):
     )
     assert container.wait() == 9
     assert "tensorboard | up" in container.log
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        (
+            "low 0\noom 3\noom_kill 1\n",
+            "error: the kernel ended a process, since the container's memory",
+        ),
+        ("oom 0\noom_kill 0\n", "note: the command was ended by SIGKILL"),
+        (None, "note: the command was ended by SIGKILL"),
+    ],
+)
+def test_a_killed_command_says_why(box, events, message):
+    cgroup = box.folder / "cgroup"
+    cgroup.mkdir()
+    if events:
+        (cgroup / "memory.events").write_text(events)
+    container = box.start("bash", "-c", "kill -KILL $$", WELLFED_CGROUP=cgroup)
+    assert container.wait() == 137
+    assert message in container.log
+    assert "supervise.sh" not in container.log
