@@ -165,6 +165,14 @@ def test_a_death_in_plain_words(code, sample, through_shm, message):
         raise worker.death(5, code, sample, through_shm)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_a_data_set_that_does_not_pickle_is_refused_with_what_to_do(method):
+    with pytest.raises(ConfigError, match=r"can't be sent to a worker process: .*lambda"):
+        make(Breaking(30, 7, lambda index: None), 1, method).start()
+    assert workers() == []
+
+
 class Reporting(Drawing):
     """Its records say what a worker is set up with: threads, and how it takes two signals."""
 

@@ -4,6 +4,7 @@ The file is `$GPU_REPORT`, by default runs/gpu-report.json; its content is for d
 """
 
 import json
+import multiprocessing
 import os
 import platform
 import sys
@@ -18,7 +19,8 @@ from train import machine
 from train.config import DataConfig
 from train.data import build_loader
 from train.data.batch import Batch
-from train.data.prefetch import DevicePrefetcher, normalise
+from train.data.prefetch import MEAN, STD, DevicePrefetcher, normalise
+from train.data.ring import Ring
 from train.data.settings import MachineView, Requested, choose
 from train.data.sources.splits import open_splits
 from train.timing import WaitClock
@@ -140,13 +142,13 @@ def test_the_clock_sees_a_late_loader_and_ignores_a_slow_model(device):
     assert clock.finish().wait_share < 0.1
 
 
-def our_loader(sample, workers="auto", epochs=None):
+def our_loader(sample, workers="auto", epochs=None, kind="auto"):
     splits = open_splits(str(sample), 0.1, 42)
     config = DataConfig(path=str(sample), batch_size=BATCH, workers=workers)
     view = MachineView(
         "cuda", machine.usable_cpus(), machine.memory_limit_bytes(), machine.shm_free_bytes()
     )
-    settings = choose(Requested(config.workers), view, BATCH * 224 * 224 * 3)
+    settings = choose(Requested(config.workers, workers_kind=kind), view, BATCH * 224 * 224 * 3)
     return build_loader(splits.train, config, settings, train=True, seed=42, epochs=epochs)
 
 
@@ -161,6 +163,54 @@ def test_workers_start_after_cuda_without_touching_it(sample, device):
     torch.zeros(1, device=device)
     loader = our_loader(sample, workers=2, epochs=1)
     assert sum(len(batch.labels) for batch in loader) == 1600
+
+
+def write_nine(ring, slot):
+    ring.array(slot, 4)[:] = 9
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_what_a_process_started_after_registration_writes_is_seen_here(device, method):
+    """CUDA keeps page-locked memory from forked children: a worker maps the ring for itself."""
+    torch.zeros(1, device=device)
+    ring = Ring(3, (4, 64, 64, 3))
+    ring.add_user()
+    assert ring.pin() == ""
+    slot = ring.acquire(4)
+    process = multiprocessing.get_context(method).Process(target=write_nine, args=(ring, slot))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    images = ring.take(slot, 4)
+    assert images.is_pinned()
+    assert (images.to(device, non_blocking=True).cpu() == 9).all()
+    ring.remove_user()
+    assert not images.is_pinned()
+    assert (images == 9).all()
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_the_ring_is_pinned_and_never_written_under_a_late_copy(sample, device, kind):
+    """The consumer drops each host batch at once; its copies are held back by a long kernel."""
+    loader = our_loader(sample, workers=2, epochs=3, kind=kind)
+    expected = {}
+    for batch in loader:
+        expected[batch.samples_seen] = batch.images.to(torch.int64).sum().item()
+        assert batch.slot >= 0
+        assert batch.images.is_pinned()
+    loader.load_state_dict({"seed": 42, "epoch": 0, "samples_seen": 0})
+    sums = []
+    for batch in DevicePrefetcher(loader, device):
+        torch.cuda._sleep(50_000_000)
+        mean, std = (torch.tensor(v, device=device).view(1, 3, 1, 1) for v in (MEAN, STD))
+        levels = (batch.images * std + mean).double().sum()
+        sums.append((batch.host.samples_seen, batch.host.slot, levels))
+        del batch
+    loader.close()
+    assert len(sums) == len(expected)
+    assert all(slot >= 0 for _, slot, _ in sums)
+    for seen, _, total in sums:
+        assert total.item() == pytest.approx(expected[seen], rel=1e-5)
 
 
 def test_fit_on_the_gpu(sample, tmp_path):

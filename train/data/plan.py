@@ -14,8 +14,10 @@ Auto = Union[int, str]  # a number or "auto"
 CPU_PERCENT = 80  # the rest launches the kernels; 70 to 90 is usual
 MOST_WORKERS = 16  # more cost memory and scheduling, and rarely make anything faster
 MOST_WORKERS_ON_CPU = 4  # there the training itself wants the CPUs
-MEASURED_KIND = "process"
-MEASURED_WHY = "TODO"
+MEASURED_KIND = "process"  # at 1 and 2 workers both are as fast, see docs/log.md
+MEASURED_WHY = (
+    "as fast as threads where it was measured; a library that crashes ends a worker, not the run"
+)
 
 HELD = 2  # batches that a loader holds beside its queues: one on its way, one in use
 DEPTH = 2  # batches on their way to a CUDA device: one is copied while another is used, one spare

@@ -7,6 +7,7 @@ once, however the workers were started.
 
 import multiprocessing
 import os
+import pickle
 from collections import deque
 from multiprocessing import connection
 from typing import Any, Deque, Dict, Iterator, List, Optional, Tuple
@@ -15,7 +16,7 @@ from train.data import worker
 from train.data.ring import Ring
 from train.data.sampler import BatchRequest
 from train.data.watch import Watch, sample_name
-from train.errors import DataError
+from train.errors import ConfigError, DataError
 
 
 class ProcessStream:
@@ -117,6 +118,11 @@ class ProcessStream:
             self._links[number].send(what)
         except OSError as error:
             raise self._death(number) from error
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ConfigError(
+                f"the data set can't be sent to a worker process: {error}; use "
+                "data.start_method=fork or data.workers_kind=thread, or see that it pickles"
+            ) from error
 
     def _receive(self, timeout_s: float) -> bool:
         """Fetch what has come; False when nothing came for so long."""
