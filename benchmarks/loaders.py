@@ -51,6 +51,8 @@ def _parse(arguments):
     add("--seconds", type=float, default=1.5, help="measured in a round, at least (%(default)s)")
     add("--workers", type=int, help="processes or threads of each arm (the usable CPUs)")
     add("--quick", action="store_true", help="1 round, 0.5 s, 256 files")
+    add("--prepare", action="store_true", help="make environments and packs, and stop")
+    add("--fresh", action="store_true", help="pack again what our own arms read")
     add("--out", metavar="DIR", default=str(ROOT / "build" / "bench"), help="for JSON and picture")
     add("--work", metavar="DIR", help="for the pictures and packs (build/bench-data)")
     add("--list", action="store_true", help="name all arms and their groups, and stop")
@@ -88,6 +90,9 @@ def _prepare(options, chosen):
     """(ready arms, {name: why not}, what the data is)."""
     folder, described = race_data.choose_pictures(options.data, options.count, options.work)
     _say(f"pictures and packs: {folder}")
+    if options.fresh:
+        for done in (folder / "packed").glob("*-ours-*.done"):
+            done.unlink()
     ready, unavailable, broken = [], {}, {}
     for arm in chosen:
         try:
@@ -152,6 +157,9 @@ def main(arguments=None):
     except (race_arms.UnknownArm, race_data.NoPictures) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    if options.prepare:
+        print(f"{len(ready)} arms are ready, {len(unavailable)} can't run here; the reasons: above")
+        return 0 if ready else 2
     results, code, begin = {}, 0, time.monotonic()
     try:
         for arm, number, result, why in rounds.race(ready, options.rounds, options.seconds, _say):

@@ -68,16 +68,18 @@ def tile_index(path, entries):
     from train.data.sources.index import open_index
     from train.data.sources.names import Names
 
-    source = tfrecord.open_tfrecord([str(path)]).source
-    rows = len(source)
-    (index,) = source.indexes
+    def no_index(_):
+        raise SystemExit(f"error: {path} has no index of the kind that this script knows")
+
+    rows = len(tfrecord.open_tfrecord([str(path)]).source)  # writes the index
+    options = {"features": list(tfrecord.USUAL), "first_label": 0}
+    index = open_index(str(path), "tfrecord", no_index, options=options)
     keys = Names.of([f"{number:08d}.jpg" for number in range(entries)]).arrays("keys")
     arrays = {
         name: np.resize(array, entries) if len(array) == rows else array
         for name, array in index.arrays.items()
     }
     meta = dict(index.meta)
-    options = {"features": list(tfrecord.USUAL), "first_label": 0}
     os.unlink(index.path)
     open_index(str(path), "tfrecord", lambda _: ({**arrays, **keys}, meta), options=options)
 

@@ -3,12 +3,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cold
 import limit
 import loaders
 import make_pictures
+import memory
 import pytest
 from PIL import Image
 from race import data as race_data
+
+from train.data.sources import tfrecord
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -98,7 +102,9 @@ def test_the_machines_limits(files, tmp_path, monkeypatch, capsys):
 def test_a_race_of_ours_against_the_limit(files, tmp_path, capsys):
     work, out = tmp_path / "work", tmp_path / "out"
     options = ["--data", str(files), "--count", "64", "--rounds", "1", "--seconds", "0.05"]
-    options += ["--workers", "1", "--only", "ours-threads,limit"]
+    options += ["--workers", "1", "--only", "ours-threads"]
+    assert loaders.main([*options, "--work", str(work), "--prepare"]) == 0
+    assert "2 arms are ready, 0 can't run here" in capsys.readouterr().out
     assert loaders.main([*options, "--work", str(work), "--out", str(out)]) == 0
     shown = capsys.readouterr().out
     assert "the JPEG files, threads" in shown
@@ -110,3 +116,27 @@ def test_a_race_of_ours_against_the_limit(files, tmp_path, capsys):
     assert ours["kb_an_image"] > 0
     assert document["machine"]["CPUs"]
     assert next(out.glob("*.png")).read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_index_can_name_its_records_over_and_over(files, tmp_path):
+    path = tmp_path / "train-00000.tfrecord"
+    images = [file.read_bytes() for file in sorted(files.glob("*/*.jpg"))]
+    records = [
+        tfrecord.encode_record(image, number, b"%d.jpg" % number)
+        for number, image in enumerate(images)
+    ]
+    path.write_bytes(b"".join(records))
+    memory.tile_index(path, 12)
+    source = tfrecord.open_tfrecord([str(path)]).source
+    assert len(source) == 12
+    assert source.labels.tolist() == [0, 1, 2, 3, 4] * 2 + [0, 1]
+    assert bytes(source[7].data) == images[2]
+    assert len({source.key(number) for number in range(12)}) == 12
+
+
+def test_without_root_a_packs_own_files_are_dropped(files, monkeypatch):
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(cold, "open", refuse, raising=False)
+    assert cold.drop_caches(files) == "posix_fadvise"
