@@ -92,7 +92,7 @@ def daemon():
             os.environ.pop("DOCKER_HOST", None)
         else:
             os.environ["DOCKER_HOST"] = before
-        containers.run(str(DAEMON), "stop", folder, seconds=180)
+        containers.run(str(DAEMON), "stop", folder, seconds=600)  # 15 GB on a busy disk
 
 
 @pytest.fixture(scope="session")
