@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 COLOURS = {"bird": (60, 100, 190), "cat": (200, 70, 40), "dog": (60, 175, 65)}
 
 
-def make_images(root: Path, train: int = 14, val: int = 6, size: int = 48) -> Path:
+def make_images(root: Path, train: int = 15, val: int = 6, size: int = 48) -> Path:
     """root/{train,val}/{bird,cat,dog}/NN.png: noise around one colour a class."""
     generator = np.random.default_rng(7)
     for split, count in (("train", train), ("val", val)):

@@ -127,7 +127,7 @@ def test_missing_folder(tmp_path, capsys):
 def test_a_file_instead_of_a_folder(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert fit(*arguments(tmp_path / "file", tmp_path / "run")) == 2
-    assert "no such folder" in capsys.readouterr().err
+    assert "is a file of an unknown kind" in capsys.readouterr().err
 
 
 def test_empty_class(tmp_path, capsys):

@@ -73,7 +73,10 @@ def test_every_number_is_checked():
     """A new knob must get a range, or be listed here as one that has none."""
     free = {
         "path",
+        "workers_kind",
         "start_method",
+        "resize",
+        "trust",
         "allow_empty_classes",
         "folder",
         "device",

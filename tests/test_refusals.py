@@ -10,7 +10,7 @@ from small_run import ROOT, arguments, fit, make_images
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    return make_images(tmp_path_factory.mktemp("images"), train=6, val=3)
+    return make_images(tmp_path_factory.mktemp("images"), train=8, val=3)
 
 
 def test_a_foreign_folder_is_never_written_into(data, tmp_path, capsys):
@@ -45,7 +45,7 @@ def test_the_learning_rate_follows_the_images_there_are(data, tmp_path):
     assert fit(*arguments(data, tmp_path / "run", **options)) == 0
     settings = json.loads((tmp_path / "run/settings.json").read_text())
     rate = next(row["value"] for row in settings if row["name"] == "peak learning rate")
-    assert rate == pytest.approx(0.1 * 18 / 256, rel=1e-3)
+    assert rate == pytest.approx(0.1 * 24 / 256, rel=1e-3)
 
 
 def test_two_processes_in_one_folder(data, tmp_path, capsys):
