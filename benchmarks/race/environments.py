@@ -4,6 +4,7 @@ A peer that cannot be installed is `Unavailable`, with the reason: it is printed
 silence.
 """
 
+import functools
 import hashlib
 import json
 import os
@@ -87,6 +88,23 @@ def _installer():
     return str(tools) if tools.exists() else shutil.which("uv")
 
 
+@functools.cache
+def _cache_folder(uv):
+    """Where uv keeps what it downloads: its own cache if files can be hard-linked from there.
+
+    Five environments hold the same PyTorch of 5 GB: with links it lies on the disk once.
+    """
+    asked = subprocess.run([uv, "cache", "dir"], capture_output=True, text=True, check=False)
+    folder, trial = Path(asked.stdout.strip()), ENVIRONMENTS / "link-trial"
+    trial.unlink(missing_ok=True)
+    try:
+        os.link(folder / "CACHEDIR.TAG", trial)
+        trial.unlink()
+        return str(folder)
+    except OSError:  # another file system, another mount of the same one, or no cache yet
+        return str(ENVIRONMENTS / "cache")
+
+
 def _last_words(text, count=3):
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " | ".join(lines[-count:])[-400:]
@@ -132,6 +150,7 @@ def _install(peer, base, folder, log):
     # The lock constrains what a source build gets, too.
     lock = str(peer.lock)
     if uv:
+        os.environ.update(UV_CACHE_DIR=_cache_folder(uv), UV_LINK_MODE="hardlink")
         _run([uv, "venv", "--quiet", "--python", base, str(folder)], log, "making it", True)
         # As pip does it: else every start of an arm would compile its packages again.
         command = [uv, "pip", "sync", "--compile-bytecode", "--python", python, "--require-hashes"]
