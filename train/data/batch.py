@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 
 from train.data import augment
 from train.data import resize as resizing
-from train.data.decode import Scratch, decode, decode_scaled, describe, probe
+from train.data.decode import Scratch, decode, decode_scaled, probe
 from train.data.generators import seeded
 from train.data.resize import resize
 from train.data.sampler import BatchRequest
@@ -115,13 +115,11 @@ class Batches(Dataset):
         return len(self.source)
 
     def warm(self) -> None:
-        """Load what is compiled: before workers are forked, so that they share it."""
+        """Load what is compiled: before workers are forked, so that they share it.
+
+        No record is read: one could hang or crash its reader, and here that would be the program.
+        """
         resizing.warm()
-        if len(self.source) > 0:
-            try:
-                describe(self.source[0].data)  # loads what such a record needs
-            except (BadSample, OSError):
-                pass  # told when its batch is made
 
     def __getitem__(self, index: int) -> Batch:
         """A batch of one, for looking at a sample."""
