@@ -119,6 +119,10 @@ test: env  ## Run the tests that need no GPU (PYTHON=3.12, TORCH=floor, ARGS="-k
 test-gpu: env  ## Run the tests that need a GPU; they skip where there is none
 	@$(PY) -m pytest -m gpu tests/gpu $(ARGS)
 
+.PHONY: bench-peers
+bench-peers: env  ## Race the loader against every other one that installs here (ARGS="--only ours,dali", --quick)
+	@$(PY) benchmarks/loaders.py $(ARGS)
+
 .PHONY: check
 check: env  ## Look for mistakes without running anything: ruff, mypy, shellcheck where it is installed
 	@$(PY) -m ruff check .

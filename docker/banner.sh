@@ -29,13 +29,13 @@ say_gpu() {
   fi
 }
 
-say_shm() { # Docker's own 64 MB end workers with a bus error
+say_shm() { # Docker's own 64 MB end the workers of PyTorch's DataLoader with a bus error
   local free
   free=$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1) || free=0
   free=${free//[^0-9]/}
   ((${free:-0} < 1048576)) || return 0
-  say "note: /dev/shm has $((${free:-0} / 1024)) MiB free; loader workers pass batches through it." \
-    "Start with --shm-size=8g (docker-compose.yml does)"
+  say "note: /dev/shm has $((${free:-0} / 1024)) MiB free. train needs none of it; PyTorch's own DataLoader" \
+    "passes batches through it: for that start with --shm-size=8g (docker-compose.yml does)"
 }
 
 describe_start() { # describe_start NUMBER_OF_WORDS: a command gets only what may concern it

@@ -68,21 +68,21 @@ class DataConfig:
     workers_kind: Literal["auto", "process", "thread"] = "auto"
     """What a worker is. Threads share one process: less memory, a faster start; the steps of our
     own line let them run side by side. Python code of yours, a transform for one, does that in
-    processes alone. auto: what the machine's measurement showed to be faster."""
+    processes alone. auto: processes, which were as fast where it was measured (docs/log.md)."""
 
     start_method: Literal["auto", "fork", "forkserver", "spawn"] = "auto"
     """How workers start. auto: fork on Linux, since it shares the file list without a copy. Choose
     forkserver when a library of yours does not survive a fork."""
 
     resize: Literal["antialias", "bilinear", "dct"] = "antialias"
-    """How a window is scaled. antialias: triangle filter, as torchvision and Pillow do it. bilinear:
-    two pixels each way, without antialiasing: noisier. dct: as antialias, but of a JPEG whose window
-    is at least three times as large as needed only 1/2, 1/4 or 1/8 of the pixels is decoded; at most
-    one level off on the average, faster for images of several megapixels."""
+    """How a window is scaled. antialias: triangle filter, as torchvision and Pillow do it.
+    bilinear: two pixels each way, without antialiasing: noisier. dct: as antialias, but of a JPEG
+    whose window is at least three times as large as needed only 1/2, 1/4 or 1/8 of the pixels is
+    decoded; at most one level off on the average, faster for images of several megapixels."""
 
     trust: bool = False
-    """Unpickle what a container holds as Python pickles, and run `pipe:` addresses. Either runs code
-    that came with the data, so it is off."""
+    """Unpickle what a container holds as Python pickles, and run `pipe:` addresses. Either runs
+    code that came with the data, so it is off."""
 
     max_pixels: int = 178_956_970
     """Larger images are bad samples, decided from the header before decoding (decompression bombs).

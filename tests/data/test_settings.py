@@ -195,7 +195,12 @@ def test_our_own_batches_do_not_need_dev_shm():
     chosen = choose(Requested(4, 4), view("cuda", 16, shm=0), BATCH, BATCH)
     assert (chosen.workers, chosen.prefetch, chosen.eval_workers) == (4, 4, 4)
     assert chosen.warnings == []
-    assert not any("/dev/shm" in row.reason for row in chosen.reasons)
+    assert reason(chosen, "data.workers") == (
+        "as asked for; their batches lie outside /dev/shm, which could not hold them "
+        "(0 B of /dev/shm free)"
+    )
+    roomy = choose(Requested(4, 4), view("cuda", 16), BATCH)
+    assert not any("/dev/shm" in row.reason for row in roomy.reasons)
 
 
 def test_neither_do_threads_that_make_samples_of_ones_own():

@@ -4,13 +4,15 @@ import mmap
 import os
 import signal
 import tempfile
+import threading
 import time
 import traceback
 
+import processes
 import pytest
 import torch
 from loading import KINDS, Breaking, Drawing, make
-from processes import workers
+from processes import wait_until, workers
 
 from train.data import threads, worker
 from train.data.sources.splits import open_splits
@@ -109,11 +111,14 @@ def test_a_worker_killed_from_outside_ends_the_wait_at_once():
 def test_a_worker_that_is_stuck_ends_the_run_with_its_sample(monkeypatch, kind):
     monkeypatch.setattr(worker, "STALL_S", 0.5)
     monkeypatch.setattr(threads, "JOIN_S", 0.1)
-    loader = make(Breaking(10, 7, hang), 1, train=False, kind=kind)
+    disk = threading.Event()  # answers when the test is over: a thread can't be killed
+    loader = make(Breaking(10, 7, lambda index: disk.wait(100)), 1, train=False, kind=kind)
     with pytest.raises(DataError, match="a worker is stuck at sample '7', most often on a disk"):
         list(loader)
     loader.close()
     assert workers() == []
+    disk.set()
+    assert wait_until(lambda: processes.threads() == [])
 
 
 @pytest.mark.parametrize(("count", "kind"), KINDS)

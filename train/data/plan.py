@@ -131,7 +131,10 @@ class Budget(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What the reasons and warnings are told from."""
+    """What the reasons and warnings are told from.
+
+    `shm_words`: how small /dev/shm is, where it could not hold the batches and need not.
+    """
 
     requested: Requested
     machine: MachineView
@@ -141,3 +144,4 @@ class Choice(NamedTuple):
     has_eval: bool
     kind: str
     method: str
+    shm_words: str = ""

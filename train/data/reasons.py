@@ -93,6 +93,15 @@ def _why_method(choice: Choice) -> str:
 
 
 def _why_workers(choice: Choice) -> str:
+    outside = ""
+    if choice.shm_words and choice.plan.workers:
+        outside = (
+            f"; their batches lie outside /dev/shm, which could not hold them ({choice.shm_words})"
+        )
+    return _why_so_many(choice) + outside
+
+
+def _why_so_many(choice: Choice) -> str:
     measure = choice.machine.cpus
     cpus = f"{measure.value} usable CPU{'s' if measure.value > 1 else ''} ({measure.source})"
     if choice.plan.workers < choice.wanted.workers:

@@ -74,7 +74,17 @@ def choose(
     method = requested.start_method
     if method == "auto":
         method = "fork" if machine.platform.startswith("linux") else "spawn"
-    choice = Choice(requested, machine, wanted, plan, shortage, eval_batch_bytes > 0, kind, method)
+    choice = Choice(
+        requested,
+        machine,
+        wanted,
+        plan,
+        shortage,
+        eval_batch_bytes > 0,
+        kind,
+        method,
+        "" if through_shm else _small_shm(machine, plan.need_bytes(sizes)),
+    )
     return LoaderSettings(
         workers=plan.workers,
         prefetch=plan.prefetch if plan.workers else None,
@@ -86,6 +96,14 @@ def choose(
         warnings=lowered(choice, f"{shortage}; {remedy}") + doubtful(choice),
         workers_kind=kind,
     )
+
+
+def _small_shm(machine: MachineView, need_bytes: int) -> str:
+    """How small /dev/shm is, where PyTorch's own way of passing batches would not fit into it."""
+    shm = machine.shm_free_bytes
+    if not machine.platform.startswith("linux") or need_bytes <= shm.value * _SHM_PERCENT // 100:
+        return ""
+    return f"{bytes_text(shm.value)} of /dev/shm free"
 
 
 def _check(requested: Requested, machine: MachineView) -> None:
