@@ -48,6 +48,11 @@ class Arm(NamedTuple):
         return words - {""}
 
     @property
+    def raw(self):
+        """Whether it keeps pixels, all or half of them, where the others decode JPEG."""
+        return bool(self.form) and self.form.split("-")[-1] in ("raw", "mixed")
+
+    @property
     def by_default(self):
         """Whether it runs when nothing is named: five rounds of all others take 20 minutes."""
         threads = self.name.endswith("-threads") and self.kind == OURS

@@ -106,9 +106,11 @@ def tables(rows, described) -> str:
                 lines.append([words.upper()] + [""] * (len(_HEAD) - 1))
                 lines += [_cells(row, notes) for row in found]
         parts.append(markdown(_HEAD, lines))
-        best = next((row for row in mine if row.of_best_peer == 1 and row.arm.kind == PEER), None)
+        best = {row.arm.raw: row for row in mine if row.of_best_peer == 1 and row.arm.kind == PEER}
         if best:
-            parts.append(f"x peer: of {best.arm.title}, the fastest peer as it comes")
+            words = {False: "that decodes JPEG", True: "that keeps raw pixels"}
+            named = [f"{best[raw].arm.title} ({words[raw]})" for raw in sorted(best)]
+            parts.append(f"x peer: of the fastest peer as it comes, {' or '.join(named)}")
     parts.append(LEGEND)
     if notes:
         parts.append("\n".join(f"{place}. {note}" for place, note in enumerate(notes, 1)))

@@ -66,10 +66,19 @@ def test_ratios_are_taken_within_a_round(rows):
 
 
 def test_the_best_peer_is_one_as_it_comes(rows):
-    best = figures.best_peer(CHOSEN, results(), "full")
+    named = {arm.name: arm for arm in ARMS}
+    best = figures.best_peer(CHOSEN, results(), named["ours-processes"])
     assert best.name == "dali"  # not the faster row that was written for the comparison
     assert rows["dali"].of_best_peer == 1
-    assert figures.best_peer(CHOSEN, results(), "short256") is None
+    assert figures.best_peer(CHOSEN, results(), named["s256-dali"]) is None
+
+
+def test_raw_pixels_are_held_against_raw_pixels():
+    named = {arm.name: arm for arm in ARMS}
+    arms = [named[name] for name in ("dali", "ffcv-mixed", "ours-windows-threads")]
+    found = {(arm.name, 0): (result(500 + place), None) for place, arm in enumerate(arms)}
+    assert figures.best_peer(arms, found, named["ours-windows-threads"]).name == "dali"
+    assert figures.best_peer(arms, found, named["ours-raw-threads"]).name == "ffcv-mixed"
 
 
 def test_memory_leaves_mapped_files_out(rows):
@@ -101,7 +110,7 @@ def test_the_table_reads_as_markdown(rows):
     assert len({len(line) for line in lines}) == 1
     order = [text.index(words) for words in ("LIMIT", "OURS", "AS THEY COME", "WRITTEN BY US")]
     assert order == sorted(order)
-    assert "x peer: of DALI on the CPU" in text
+    assert "x peer: of the fastest peer as it comes, DALI on the CPU (that decodes JPEG)" in text
     assert "python 3.9.18, numpy 2.0.2" in table.versions(list(rows.values()))
 
 
