@@ -84,10 +84,10 @@ _SHORT_PEERS = (
     ("s256-dali", "dali", "antialiased", "DALI on the CPU", AA, None),
 )
 _WRITTEN = (
-    ("simplejpeg-cv2", "full", "threads_linear", "simplejpeg + OpenCV, threads", LINEAR),
-    ("simplejpeg-cv2-area", "full", "threads_area", "simplejpeg + OpenCV, threads", AREA),
+    ("simplejpeg-cv2", "full", "threads_linear", "simplejpeg + OpenCV, linear", LINEAR),
+    ("simplejpeg-cv2-area", "full", "threads_area", "simplejpeg + OpenCV, area", AREA),
     ("grain-simplejpeg", "full", "grain_linear", "Grain + simplejpeg + OpenCV", LINEAR),
-    ("s256-simplejpeg-cv2", "short256", "threads_linear", "simplejpeg + OpenCV, threads", LINEAR),
+    ("s256-simplejpeg-cv2", "short256", "threads_linear", "simplejpeg + OpenCV, linear", LINEAR),
     ("s256-grain-simplejpeg", "short256", "grain_linear", "Grain + simplejpeg + OpenCV", LINEAR),
 )
 _NOTES = {
