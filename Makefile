@@ -120,8 +120,9 @@ test-gpu: env  ## Run the tests that need a GPU; they skip where there is none
 	@$(PY) -m pytest -m gpu tests/gpu $(ARGS)
 
 .PHONY: bench-peers
-bench-peers: env  ## Race the loader against every other one that installs here (ARGS="--only ours,dali", --quick)
-	@$(PY) benchmarks/loaders.py $(ARGS)
+bench-peers: env  ## Race the loader against the others that install here, 20 minutes (DATA=, ARGS="--only ours,dali", --quick)
+	@scripts/env.sh tools
+	@$(PY) benchmarks/loaders.py $(if $(DATA),--data "$$DATA") $(ARGS)
 
 .PHONY: check
 check: env  ## Look for mistakes without running anything: ruff, mypy, shellcheck where it is installed
