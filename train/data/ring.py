@@ -16,7 +16,7 @@ import sys
 import weakref
 from collections import deque
 from multiprocessing import context, reduction
-from typing import Any, Deque, Optional, Tuple, cast
+from typing import Any, Deque, Dict, Optional, Tuple, cast
 
 import numpy as np
 import torch
@@ -69,6 +69,13 @@ class SharedBlock:
         self._process, self._mapping = -1, None
 
 
+class _Loan(weakref.ref):
+    """A batch that someone holds, and its slot."""
+
+    __slots__ = ("slot",)
+    slot: int
+
+
 class Ring:
     """Slots of one batch each.
 
@@ -88,6 +95,8 @@ class Ring:
         self._block = SharedBlock(slots * self._stride)
         # Last in, first out: the slot that was used last is in the caches.
         self._free: Deque[int] = deque(reversed(range(slots)))
+        self._loans: Dict[int, _Loan] = {}
+        self._returned: Deque[_Loan] = deque()
         self._pinned: Optional[weakref.finalize] = None
         self._pin_problem = ""
         self._users = 0
@@ -105,12 +114,9 @@ class Ring:
 
     def acquire(self, count: int) -> int:
         """A free slot for a batch of so many images; -1 where there is none."""
-        if count > self.shape[0]:
+        if count > self.shape[0] or not self.free:
             return -1
-        try:
-            return self._free.pop()
-        except IndexError:
-            return -1
+        return self._free.pop()
 
     def release(self, slot: int) -> None:
         """Give back a slot that was not used; -1 is none."""
@@ -120,6 +126,10 @@ class Ring:
     @property
     def free(self) -> int:
         """How many slots are free."""
+        while self._returned:
+            slot = self._returned.popleft().slot
+            del self._loans[slot]
+            self._free.append(slot)
         return len(self._free)
 
     def array(self, slot: int, count: int) -> np.ndarray:
@@ -131,9 +141,11 @@ class Ring:
     def take(self, slot: int, count: int) -> torch.Tensor:
         """The batch in a slot; the slot is free when the tensor and all its views are gone."""
         array = self.array(slot, count)
-        # torch keeps the array as long as the storage lives, whatever views there are of it. The
-        # list is what the finalizer holds, not the ring: a kept batch keeps no descriptor open.
-        _at_end(array, self._free.append, slot)
+        # torch keeps the array as long as the storage lives, whatever views there are of it. What
+        # is called at its end is no Python code: there a Ctrl-C would be lost.
+        loan = _Loan(array, self._returned.append)
+        loan.slot = slot
+        self._loans[slot] = loan
         return torch.from_numpy(array)
 
     def pin(self) -> str:
