@@ -1,12 +1,15 @@
-"""How fast every container and content is when nothing of it lies in the page cache.
+"""How fast every container and content is from an empty page cache.
 
-python benchmarks/cold.py [--data DIR] [--count 1000] [--set short256] [--only tar,lmdb-raw]
+python benchmarks/cold.py [--data DIR] [--count 1000] [--set short256]
+    [--only tar,lmdb-raw]
 
-For each container and content: the page cache is emptied, one pass over the pictures is timed from
-`build_loader` to the last batch, then a second pass over what now is cached. Imports and compiled
-kernels are warm before either. The cache is emptied through /proc/sys/vm/drop_caches by root, else
-the pack's own files are dropped with posix_fadvise; the table says which. A virtual disk's host may
-still hold the files in its memory, so a cold figure there is an upper bound.
+For each container and content: the page cache is emptied, one pass over the
+pictures is timed from `build_loader` to the last batch, then a second pass
+over what now is cached. Imports and compiled kernels are warm before either.
+The cache is emptied through /proc/sys/vm/drop_caches by root, else the pack's
+own files are dropped with posix_fadvise; the table says which. A virtual
+disk's host may still hold the files in its memory, so a cold figure there is
+an upper bound.
 """
 
 import argparse

@@ -1,13 +1,16 @@
 """What this machine can do at most, apart from any loader: decode, copy, read.
 
-python benchmarks/limit.py [--data DIR] [--threads N] [--seconds 2] [--no-disk]
+python benchmarks/limit.py [--data DIR] [--threads N] [--seconds 2]
+    [--no-disk]
 
-- libjpeg-turbo (through simplejpeg): whole pictures from memory into memory that is there already,
-  by 1 and N threads, nothing else. No loader that decodes whole pictures can be faster.
+- libjpeg-turbo (through simplejpeg): whole pictures from memory into memory
+  that is there already, by 1 and N threads, nothing else. No loader that
+  decodes whole pictures can be faster.
 - memory: copies of 256 MB, by 1 and N threads.
-- disk: a file just written and flushed, read once in order and once at random places, past the page
-  cache (O_DIRECT; where the file system refuses it, after posix_fadvise DONTNEED). A virtual disk's
-  host may still hold it in its own memory: the figure is an upper bound.
+- disk: a file just written and flushed, read once in order and once at random
+  places, past the page cache (O_DIRECT; where the file system refuses it,
+  after posix_fadvise DONTNEED). A virtual disk's host may still hold it in its
+  own memory: the figure is an upper bound.
 
 `loaders.py` runs the first part as an arm of its own, in turn with the others.
 """

@@ -1,8 +1,9 @@
-"""Races our loader against every other one that installs here, and prints who feeds how fast.
+"""Races our loader against every other one that installs here.
 
-Each arm runs in a process of its own, peers in throwaway environments (build/bench-envs/, from the
-lock files in benchmarks/peers/). Rounds are interleaved: every arm once, then every arm again.
-The table goes to the screen; table, JSON and picture into build/bench/.
+Each arm runs in a process of its own, peers in throwaway environments
+(build/bench-envs/, from the lock files in benchmarks/peers/). Rounds are
+interleaved: every arm once, then every arm again. The table goes to the
+screen; table, JSON and picture into build/bench/.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -24,15 +26,16 @@ from race.environments import Unavailable  # noqa: E402
 from race.prepare import NotPacked, prepare  # noqa: E402
 
 EPILOG = """examples:
-  python benchmarks/loaders.py                          about 20 minutes
-  python benchmarks/loaders.py --data ~/photos          your own JPEG files
-  python benchmarks/loaders.py --only ours,dali         these and the machine's limit
+  python benchmarks/loaders.py                  about 20 minutes
+  python benchmarks/loaders.py --data ~/photos  your own JPEG files
+  python benchmarks/loaders.py --only ours,dali these and the machine's limit
   python benchmarks/loaders.py --only short256 --rounds 9
-  python benchmarks/loaders.py --quick                  one short round: does it work here?
-  python benchmarks/loaders.py --list                   arms and groups
+  python benchmarks/loaders.py --quick          one short round, to try it
+  python benchmarks/loaders.py --list           arms and groups
 
-exit codes: 0 done (arms that could not run are listed with the reason), 2 nothing could run
-(the message says why), 130 Ctrl-C (what was measured until then is written)
+exit codes: 0 done (arms that could not run are listed with the reason), 2
+nothing could run (the message says why), 130 Ctrl-C (what was measured until
+then is written)
 """
 
 
@@ -70,11 +73,14 @@ def _say(text):
 
 
 def _list():
-    lines = [
-        [arm.name, arm.title, ", ".join(sorted(arm.groups)), "yes" if arm.by_default else ""]
-        for arm in race_arms.ARMS
-    ]
-    print(table.markdown(["arm", "what", "groups", "by default"], lines))
+    print("* runs by default\n")
+    for arm in race_arms.ARMS:
+        print(f"{'*' if arm.by_default else ' '} {arm.name:<28} {arm.title}")
+    print("\ngroups, for --only")
+    for group in sorted({group for arm in race_arms.ARMS for group in arm.groups}):
+        names = ", ".join(arm.name for arm in race_arms.ARMS if group in arm.groups)
+        lines = textwrap.wrap(names, 59, break_on_hyphens=False)
+        print(f"  {group:<17} " + ("\n" + " " * 20).join(lines))
 
 
 def _machine():

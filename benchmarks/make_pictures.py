@@ -1,11 +1,12 @@
-"""Makes photo-like JPEG files for the measurements: sizes and weights as ImageNet's have.
+"""Makes photo-like JPEG files to measure with: sizes and weights like ImageNet's.
 
 python benchmarks/make_pictures.py OUT [--count 1000] [--size 530] [--seed 0]
 
-The scenes are those of scripts/sample_images.py, in ten classes. What differs from the sample data
-set is how they are stored: about 200,000 pixels and 0.55 bytes a pixel, three quarters in full
-colour resolution (4:4:4), the rest 4:2:0 and a few grey, as in ImageNet. Every picture is a
-function of (seed, class, index).
+The scenes are those of scripts/sample_images.py, in ten classes. What differs
+from the sample data set is how they are stored: about 200,000 pixels and 0.55
+bytes a pixel, three quarters in full colour resolution (4:4:4), the rest 4:2:0
+and a few grey, as in ImageNet. Every picture is a function of (seed, class,
+index).
 """
 
 import argparse

@@ -1,12 +1,15 @@
-"""Whether memory stays flat over epochs, and how soon the first batch comes from a large index.
+"""Whether memory stays flat, and how soon a large index gives its first batch.
 
-python benchmarks/memory.py [--data DIR] [--epochs 20] [--entries 1300000] [--only windows]
+python benchmarks/memory.py [--data DIR] [--epochs 20] [--entries 1300000]
+    [--only windows]
 
-- memory: PSS of the process tree after each epoch, for worker processes and threads, on original
-  files and on windows. The first epoch warms up; the rest are held against the second.
-- start: a TFRecord file whose index names its few records over and over, `--entries` times; from
-  `build_loader` to the first batch. The index is written before, imports and compiled kernels are
-  warm, as they are from the second epoch's start on any machine.
+- memory: PSS of the process tree after each epoch, for worker processes and
+  threads, on original files and on windows. The first epoch warms up; the rest
+  are held against the second.
+- start: a TFRecord file whose index names its few records over and over,
+  `--entries` times; from `build_loader` to the first batch. The index is
+  written before, imports and compiled kernels are warm, as they are from the
+  second epoch's start on any machine.
 """
 
 import argparse

@@ -29,15 +29,15 @@ from train.config import Config, flatten
 from train.errors import ConfigError, Interrupted, TrainError
 from train.pack import options as packing
 
-DESCRIPTION = """Train an image classifier whose accelerator never waits for data, and say so with
-numbers.
+DESCRIPTION = """Train an image classifier whose accelerator does not wait for data, and say so
+with numbers.
 
-  train fit --config configs/sample.yaml          a recipe; its header says what to expect
-  train fit --data.path DIR                       your own folder of images
-  train fit --data.path DIR --print_config        all settings, to save as your own recipe
-  train fit --run.resume runs/NAME                go on from the very next sample
-  train pack DIR OUT                              pack it once, and read it faster ever after
-  train info                                      what this machine offers
+  train fit --config configs/sample.yaml     a recipe; its header says more
+  train fit --data.path DIR                  your own images, in any container
+  train fit --data.path DIR --print_config   all settings, for a recipe of yours
+  train fit --run.resume runs/NAME           go on from the very next sample
+  train pack DIR OUT                         pack once, read faster ever after
+  train info                                 what this machine offers
 """
 
 
@@ -84,9 +84,10 @@ def build_parser() -> jsonargparse.ArgumentParser:
     fit = jsonargparse.ArgumentParser(
         exit_on_error=False,
         allow_abbrev=False,
-        description="Train: from a folder of images to a checkpoint and a report. "
-        "Exit codes: 0 done; 2 something to mend; "
-        "130 (Ctrl-C), 143 (SIGTERM), 129 (closed terminal): saved and stopped.",
+        formatter_class=_AsWritten,
+        description="Train: from images to a checkpoint and a report.\n\n"
+        "Exit codes: 0 done; 2 something to mend; 130 (Ctrl-C), 143 (SIGTERM),\n"
+        "129 (closed terminal): saved and stopped.",
     )
     fit.add_argument(
         "--config", action="config", help="YAML file with settings; flags on top of it win."

@@ -35,7 +35,8 @@ class DataConfig:
 
     path: str = "data/sample"
     """Folder of images: DIR/train/<class>/... and DIR/val/<class>/..., or DIR/<class>/... (then
-    `val_share` of it is set aside). Default: the generated sample that `make train` makes."""
+    `val_share` of it is set aside). Or what `train pack` made, or a container: tar shards
+    (WebDataset), LMDB, HDF5, TFRecord. Default: the generated sample that `make train` makes."""
 
     val_share: float = 0.1
     """Share of each class set aside for validation where there is no val folder, in (0, 1). The
@@ -58,12 +59,12 @@ class DataConfig:
     digits."""
 
     workers: Union[int, Auto] = "auto"
-    """Worker processes that decode. auto: from the CPUs this process may really use (affinity and
-    cgroup quota), fitted to memory and /dev/shm. 0: decode in the training process."""
+    """Workers that decode. auto: from the CPUs this process may really use (affinity and cgroup
+    quota), fitted to memory. 0: decode in the training process."""
 
     prefetch: Union[int, Auto] = "auto"
-    """Batches that each worker keeps ready. auto: 4 with CUDA, 2 on the CPU, fewer where memory or
-    /dev/shm is short."""
+    """Batches that each worker keeps ready. auto: 4 with CUDA, 2 on the CPU, fewer where memory is
+    short."""
 
     workers_kind: Literal["auto", "process", "thread"] = "auto"
     """What a worker is. Threads share one process: less memory, a faster start; the steps of our
@@ -81,8 +82,8 @@ class DataConfig:
     decoded; at most one level off on the average, faster for images of several megapixels."""
 
     trust: bool = False
-    """Unpickle what a container holds as Python pickles, and run `pipe:` addresses. Either runs
-    code that came with the data, so it is off."""
+    """Unpickle what a container holds as Python pickles. It runs code that came with the data, so
+    it is off."""
 
     max_pixels: int = 178_956_970
     """Larger images are bad samples, decided from the header before decoding (decompression bombs).

@@ -140,3 +140,11 @@ def test_without_root_a_packs_own_files_are_dropped(files, monkeypatch):
 
     monkeypatch.setattr(cold, "open", refuse, raising=False)
     assert cold.drop_caches(files) == "posix_fadvise"
+
+
+def test_the_list_of_arms_fits_a_terminal_of_eighty_columns(capsys):
+    assert loaders.main(["--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("* limit ") for line in lines)
+    assert any(line.startswith("  short256 ") for line in lines)

@@ -212,3 +212,24 @@ def test_python_examples_run(page, body, sample):
 def test_there_are_examples():
     assert blocks(ROOT / "README.md", "bash")
     assert len(examples("python")) >= 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["-m", "train", *verb] for verb in ([], ["fit"], ["pack"], ["info"])),
+        *([f"benchmarks/{path.name}"] for path in sorted(ROOT.glob("benchmarks/*.py"))),
+    ],
+    ids=" ".join,
+)
+def test_help_fits_a_terminal_of_eighty_columns(words):
+    done = subprocess.run(
+        [sys.executable, *words, "--help"],
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert [line for line in done.stdout.splitlines() if len(line) > 80] == []

@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import pictures
 import pytest
 from packing import CONTAINERS, ledger, pack, write_source
 
@@ -98,6 +99,13 @@ def test_a_folder_before_it_is_packed(source, tmp_path, capsys):
     (tmp_path / "mine/train/cat/000.jpg").write_bytes(b"")
     with pytest.raises(DataError, match=r"2 of .* images are bad.*data\.bad_budget"):
         pack(tmp_path / "mine", None, verify=True)
+
+
+def test_nothing_is_written_beside_a_whole_folder(tmp_path, capsys):
+    pictures.write_tree(tmp_path / "mine", count=2)
+    pack(tmp_path / "mine", None, verify=True)
+    assert "every image is as it should be" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_other_options_than_it_was_made_with(source, packs):

@@ -33,15 +33,19 @@ class Row(NamedTuple):
 def show(rows: List[Row], cpus: int, disk: Optional[float]) -> None:
     """Print the table and what it recommends."""
     say(f"\nspeed to expect at {DataConfig().image_size} px (a look at a few images):")
-    say(f"  {'--content':<28} {'kB':>7} {'images/s/core':>14} {f'x {cpus} CPUs':>9} {'cold':>9}")
+    head = f"{'kB/image':>8} {'images/s/core':>13} {f'x {cpus} CPUs':>9} {'cold':>8}"
+    say(f"  {'--content':<25} {head}")
     for place, row in enumerate(rows):
         cold = "?" if disk is None else f"{row.expected(cpus, disk):,.0f}"
         say(
-            f"  {row.name:<28} {row.image_bytes / 1000:>7.1f} {row.rate:>14,.0f} "
-            f"{row.expected(cpus, None):>9,.0f} {cold:>9}{'   <- packed' if place == 0 else ''}"
+            f"  {row.name:<25} {row.image_bytes / 1000:>8.1f} {row.rate:>13,.0f} "
+            f"{row.expected(cpus, None):>9,.0f} {cold:>8}{' <- packed' if place == 0 else ''}"
         )
-    if disk is not None:
-        say(f"  cold: this disk gave {disk / 1e6:,.0f} MB/s for single images in random order")
+    if disk is None:
+        say("  cold (images/s from the disk): not measured, too little data")
+    else:
+        say("  cold: images/s from the disk, by all CPUs; single images in random order came")
+        say(f"  at {disk / 1e6:,.0f} MB/s")
     say(recommendation(rows, cpus, disk))
 
 

@@ -92,6 +92,8 @@ def _write_ledger(path: Path, findings: List[Finding]) -> str:
         }
         for finding in findings
     ]
+    if not entries and not ledger.exists():
+        return str(ledger)  # nothing to tell: no empty file beside somebody's data
     content = b"".join(json.dumps(entry).encode() + b"\n" for entry in entries)
     for where in (ledger, Path(ledger.name)):
         try:

@@ -20,27 +20,29 @@ SUBSAMPLING = "420"
 
 DESCRIPTION = """Pack a data set once, so that every epoch reads and decodes less.
 
-  train pack DIR OUT                              lossless: the very pixels, decoded faster
-  train pack DIR OUT --container lmdb             another container: folder, hdf5, tfrecord, tar
-  train pack DIR OUT --content original           the files as they are, byte for byte
-  train pack DIR OUT --content jpeg --short-side 256    smaller, for training at 224 px
-  train pack DIR OUT --content raw --short-side 256     no decoding at all; large
-  train pack OUT --verify                         read everything back
-  train pack DIR OUT --verify                     pack, then compare with DIR
-  train fit --data.path OUT                       train on it
+  train pack DIR OUT                       JPEG: the very pixels, decoded faster
+  train pack DIR OUT --container lmdb      or folder, hdf5, tfrecord, tar
+  train pack DIR OUT --content original    the files as they are, byte for byte
+  train pack DIR OUT --short-side 256      smaller, for training at 224 px
+  train pack DIR OUT --content raw --short-side 256    no decoding at all; large
+  train pack OUT --verify                  read everything back
+  train pack DIR OUT --verify              pack, then compare with DIR
+  train fit --data.path OUT                train on it
 
-SRC is a folder of images, another pack, or a single container file. What lies in OUT is read by
-others too: tar by WebDataset, lmdb by LMDB, hdf5 by h5py, tfrecord by TensorFlow.
+SRC is a folder of images, another pack, or a single container file. What lies
+in OUT is read by others too: tar by WebDataset, lmdb by LMDB, hdf5 by h5py,
+tfrecord by TensorFlow.
 
-Ctrl-C stops it, and the same command goes on from there. It is written into OUT.partial and renamed
-at the end: OUT is whole or not there.
+Ctrl-C stops it, and the same command goes on from there. It is written into
+OUT.partial and renamed at the end: OUT is whole or not there.
 
-An image that can't be decoded is never lost silently. It is kept as it is and written down in
-OUT/bad_samples.jsonl; only what can't be read at all is left out, and written down too. However
-many they are, the pack is made: training has its own limit, data.bad_budget.
+An image that can't be decoded is never lost silently. It is kept as it is and
+written down in OUT/bad_samples.jsonl; only what can't be read at all is left
+out, and written down too. However many they are, the pack is made: training has
+its own limit, data.bad_budget.
 
-Exit codes: 0 done; 2 something to mend, or --verify found damage; 130 (Ctrl-C), 143 (SIGTERM),
-129 (closed terminal): stopped, the same command goes on.
+Exit codes: 0 done; 2 something to mend, or --verify found damage; 130 (Ctrl-C),
+143 (SIGTERM), 129 (closed terminal): stopped, the same command goes on.
 """
 
 

@@ -83,7 +83,7 @@ def _make(options: PackOptions, plan: Plan, dst: Path, threads: int, stop: StopR
                 raise
             say(
                 f"target    {dst}: {options.container}, {options.content}, about "
-                f"{bytes_text(needed.after)} (the images now: {bytes_text(needed.before)})",
+                f"{bytes_text(needed.after)} (the images now: about {bytes_text(needed.before)})",
                 indent=10,
             )
             work = Work(

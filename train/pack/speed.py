@@ -64,12 +64,14 @@ def measure(options: PackOptions, dst: Path, plan: Plan, cpus: int) -> None:
         return
     disk = cold_bytes_per_s(open_data(str(dst), trust=False).train, cpus)
     rows, lines = [], []
-    for name, kept, content, short_side in _candidates(options):
+    for name, content, short_side in _candidates(options):
         asked = PackOptions("", "", content=content, short_side=short_side)
-        made, held = [], 0
+        made, held, kept = [], 0, not short_side
         for record in records:
-            made.append(record._replace(data=convert(record.data, asked).data))
-            held += len(made[-1].data)
+            image = convert(record.data, asked)
+            kept = kept and image.way != "encoded"  # as a PNG is, even for windows
+            made.append(record._replace(data=image.data))
+            held += len(image.data)
             if held > HELD_BYTES:  # raw pixels of large photographs
                 break
         records = records[: len(made)]
@@ -185,22 +187,17 @@ def _files(source: Any) -> List[Any]:
     return [index.container for index in indexes if index is not None]
 
 
-def _candidates(options: PackOptions) -> List[Tuple[str, bool, Any, Optional[int]]]:
-    """(name, whether pixels stay, content, short side): what was packed first."""
+def _candidates(options: PackOptions) -> List[Tuple[str, Any, Optional[int]]]:
+    """(name, content, short side): what was packed first."""
     side = options.short_side
     scaled = f" --short-side {side}" if side else ""
-    found: List[Tuple[str, bool, Any, Optional[int]]] = [
-        (
-            f"{options.content}{scaled}",
-            not side and options.content != "jpeg",
-            options.content,
-            side,
-        )
+    found: List[Tuple[str, Any, Optional[int]]] = [
+        (f"{options.content}{scaled}", options.content, side)
     ]
     for content in ("original", "windows"):
-        found.append((content, True, content, None))
+        found.append((content, content, None))
     for content in ("windows", "raw"):
-        found.append((f"{content} --short-side {side or 256}", False, content, side or 256))
+        found.append((f"{content} --short-side {side or 256}", content, side or 256))
     names = [row[0] for row in found]
     return [row for place, row in enumerate(found) if row[0] not in names[:place]]
 

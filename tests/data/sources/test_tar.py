@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tar_files import contents, image, samples, write_tar
 
+from train.data.sources.folder import describe_skipped
 from train.data.sources.scanner import Scanner
 from train.data.sources.tar import open_tar, quote_key, unquote_key
 from train.data.sources.tar_members import members
@@ -358,7 +359,9 @@ def test_nothing_is_unpickled_unless_the_user_trusts_it(tmp_path, monkeypatch):
     opened = open_tar([path])
     assert contents(opened.source) == {"m": (1, b"x")}
     assert reasons(opened) == {"k": "pickle"}
-    assert "data.trust=true" in opened.skipped[0].detail
+    for said in (opened.skipped[0].detail, *describe_skipped(opened.skipped)):
+        assert "data.trust=true" in said
+        assert "(train pack: --trust)" in said
     assert not (tmp_path / "sprung").exists()
     open_tar([path], trust=True)
     assert (tmp_path / "sprung").exists()

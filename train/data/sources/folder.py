@@ -189,6 +189,8 @@ def describe_skipped(skipped: Sequence[Skipped], limit: int = 5) -> List[str]:
         line = f"left out {count} x {reason}: {names}"
         if reason == "broken_symlink" and count > 3:
             line += "; perhaps the folder they point to is not mounted here"
+        if reason == "pickle":
+            line += "; if you trust whoever made them: data.trust=true (train pack: --trust)"
         lines.append(line)
     return lines
 

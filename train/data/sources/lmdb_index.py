@@ -18,8 +18,8 @@ from train.errors import BadSample, DataError
 
 LABEL = struct.Struct("<I")
 PICKLED = (
-    "holds Python pickles, which can run any program when they are read; set data.trust=true if "
-    "you trust whoever made them, or pack the data again"
+    "holds Python pickles, which can run any program when they are read; if you trust whoever made "
+    "them, set data.trust=true (train pack: --trust)"
 )
 _EVERY = 1000
 _LISTED = 1000

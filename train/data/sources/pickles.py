@@ -10,7 +10,10 @@ import numpy as np
 
 from train.errors import BadSample
 
-UNTRUSTED = "a Python pickle, which can run any program when it is read; data.trust=true allows it"
+UNTRUSTED = (
+    "a Python pickle, which can run any program when it is read; data.trust=true allows it "
+    "(train pack: --trust)"
+)
 _IMAGE_KEYS = ("image", "img", "jpg", "jpeg", "png", "data")
 _LABEL_KEYS = ("label", "cls", "target", "class")
 

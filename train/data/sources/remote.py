@@ -66,7 +66,7 @@ def _check(address: str, trust: bool) -> None:
         if not trust:
             raise ConfigError(
                 f"{address!r} would run a command; if you wrote it yourself, allow it with "
-                "--data.trust true"
+                "trust=True"
             )
     elif scheme in _BY_PROGRAM:
         if _NOT_IN_ADDRESSES.search(address):  # it is put between quotes for a shell
