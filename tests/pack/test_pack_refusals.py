@@ -272,3 +272,68 @@ def test_unreadable_sources_name_what_to_do(source, tmp_path, monkeypatch, capsy
         FolderSource, "__getitem__", lambda *_: (_ for _ in ()).throw(OSError(5, "gone"))
     )
     assert "is the source's disk still there" in refused([source, tmp_path / "out"], capsys)
+
+
+def test_a_pack_that_a_person_called_replaced_is_left_alone(source, tmp_path, capsys):
+    for name in ("out", "mine"):
+        pack(source, tmp_path / name, content="original")
+    (tmp_path / "mine").rename(tmp_path / "out.replaced")
+    before = files(tmp_path / "out.replaced")
+    for words in (["--overwrite"], [], ["--verify"]):
+        main(["pack", str(source), str(tmp_path / "out"), *words])
+        assert files(tmp_path / "out.replaced") == before
+    assert "add --overwrite" not in refused([source, tmp_path / "out", "--overwrite"], capsys)
+    (tmp_path / "out").rename(tmp_path / "away")
+    assert "is in the way" in refused([source, tmp_path / "out"], capsys)
+
+
+@pytest.mark.parametrize("name", ["out.partial", "out.replaced"])
+def test_names_of_packs_that_are_being_made_are_no_targets(source, tmp_path, capsys, name):
+    assert "choose another name" in refused([source, tmp_path / name], capsys)
+
+
+def test_an_unfinished_pack_behind_a_link_or_with_a_thesis_in_it(source, tmp_path, capsys):
+    pack(source, tmp_path / "other", content="original")
+    before = files(tmp_path / "other")
+    (tmp_path / "out.partial").symlink_to(tmp_path / "other")
+    assert "is in the way" in refused([source, tmp_path / "out", "--overwrite"], capsys)
+    assert files(tmp_path / "other") == before
+    (tmp_path / "out.partial").unlink()
+    (tmp_path / "other").rename(tmp_path / "out.partial")
+    (tmp_path / "out.partial/thesis.tex").write_text("years of work")
+    words = [source, tmp_path / "out", "--overwrite", "--content", "jpeg"]
+    assert "holds more than a pack ('thesis.tex')" in refused(words, capsys)
+
+
+@pytest.mark.parametrize("words", [["", "out"], ["source", ""], ["", "--verify"], ["/", "/"]])
+def test_paths_that_are_none(words, capsys):
+    refused(words, capsys)
+
+
+def test_the_root_is_no_target(source, capsys):
+    refused([source / "train/cat/000.jpg", "/"], capsys)
+
+
+def test_a_name_that_is_too_long_for_what_stands_beside_it(source, tmp_path, capsys):
+    assert "File name too long" in refused([source, tmp_path / ("n" * 250)], capsys)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"about": 5}\n',
+        b"[" * 100_000,
+        b'{"about": {}}\n{"split": 5, "next": 1, "writer": null, "sizes": {}, "counts": {}}\n',
+    ],
+)
+def test_a_journal_that_makes_no_sense(source, tmp_path, line, capsys):
+    partial = tmp_path / "out.partial"
+    partial.mkdir()
+    (partial / ".journal.jsonl").write_bytes(line)
+    pack(source, tmp_path / "out", content="original", overwrite=True)
+    assert records(tmp_path / "out") == records(source)
+
+
+def test_a_journal_that_is_a_folder(source, tmp_path, capsys):
+    (tmp_path / "out.partial/.journal.jsonl").mkdir(parents=True)
+    assert "Is a directory" in refused([source, tmp_path / "out"], capsys)

@@ -125,3 +125,54 @@ def test_every_content(source, tmp_path, content):
     path.write_bytes(bytes(data))
     with pytest.raises(DataError, match="1 images of"):
         pack(tmp_path / "out", None, verify=True)
+
+
+def damaged(packs, tmp_path, name, content):
+    """A copy of a pack with one of its files changed."""
+    shutil.copytree(packs / "tar", tmp_path / "out")
+    (tmp_path / "out" / name).write_bytes(content)
+    return tmp_path / "out"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[" * 100_000,
+        b'{"format": "wellfed pack"}',
+        b'{"format": "wellfed pack", "records": 5, "options": [], "counts": null}',
+        b'{"format": "wellfed pack", "records": {"train": "x"}, "options": {"container": "tar", '
+        b'"content": "raw"}, "counts": {}}',
+    ],
+)
+def test_a_damaged_marker_is_told(packs, source, tmp_path, content):
+    out = damaged(packs, tmp_path, "pack.json", content)
+    with pytest.raises(DataError, match=r"pack\.json' is missing or damaged"):
+        pack(out, None, verify=True)
+    with pytest.raises(SetupError, match="is no pack made by train pack"):
+        pack(source, out, verify=True)
+
+
+def test_a_marker_of_a_later_version(packs, tmp_path):
+    marker = json.loads((packs / "tar/pack.json").read_bytes())
+    later = json.dumps({**marker, "version": 99}).encode()
+    with pytest.raises(SetupError, match="in a format that this version does not know"):
+        pack(damaged(packs, tmp_path, "pack.json", later), None, verify=True)
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 13, b"x" * 4000])
+def test_checksums_that_are_cut_or_too_many(packs, source, tmp_path, content):
+    out = damaged(packs, tmp_path, "pack.crc32", content)
+    for words in ((out, None), (source, out)):
+        with pytest.raises(DataError, match=rf"pack\.crc32' has {len(content)} bytes, expected"):
+            pack(*words, verify=True)
+
+
+@pytest.mark.parametrize(
+    "line", [b"\xff", b"5", b'{"kept": false}', b'{"key": "a", "index": [1]}', b"[" * 100_000]
+)
+def test_a_damaged_list_of_bad_images_is_made_anew(packs, source, tmp_path, line):
+    out = damaged(packs, tmp_path, "bad_samples.jsonl", line + b"\n")
+    pack(source, out, verify=True)
+    pack(out, None, verify=True)
+    assert [entry["key"] for entry in ledger(out)] == ["val:dog/001.jpg"]

@@ -45,9 +45,18 @@ def left_out(folder: Path) -> Dict[str, Any]:
 
 
 def _entries(path: Path) -> List[Dict[str, Any]]:
+    """The lines of a list; one that is damaged counts for nothing."""
     if not path.is_file():
         return []
-    return [json.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
+    entries = []
+    for line in path.read_bytes().splitlines():
+        try:
+            entry = json.loads(line)
+            if type(entry["index"]) is int and isinstance(entry["key"], str):
+                entries.append(entry)
+        except (ValueError, TypeError, KeyError, RecursionError):
+            continue
+    return entries
 
 
 def conclude(path: Path, findings: List[Finding]) -> None:

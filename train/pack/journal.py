@@ -62,6 +62,12 @@ class Partial:
             raise SetupError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
         try:
             self._open()
+        except OSError as error:
+            self.__exit__()
+            raise SetupError(
+                f"cannot write {str(error.filename or self.path)!r}: {error.strerror or error}; "
+                f"if nothing else helps, remove {str(self.path)!r} and pack anew"
+            ) from None
         except BaseException:
             self.__exit__()
             raise
@@ -150,17 +156,34 @@ class Partial:
         for line in raw:
             try:
                 values = json.loads(line)
-                lines.append(Position(**values) if lines else values["about"])
-            except (ValueError, TypeError, KeyError):
+                lines.append(_position(**values) if lines else dict(values["about"]))
+            except (ValueError, TypeError, KeyError, RecursionError):
                 if not lines:
                     return None
                 continue  # torn by a crash
         return lines or None
 
 
+def _position(
+    split: str, next: int, writer: Any, sizes: Dict[str, int], counts: Dict[str, Any]
+) -> Position:
+    """A line of the journal; ValueError where it is damaged."""
+    sound = (
+        isinstance(split, str)
+        and isinstance(next, int)
+        and isinstance(writer, (dict, type(None)))
+        and isinstance(counts, dict)
+        and isinstance(sizes, dict)
+        and all(isinstance(size, int) for size in sizes.values())
+    )
+    if not sound:
+        raise ValueError("not a position")
+    return Position(split, next, writer, sizes, counts)
+
+
 def partial_of(dst: Path) -> Path:
     """The folder of an unfinished pack."""
-    return dst.with_name(dst.name + ".partial")
+    return dst.parent / (dst.name + ".partial")
 
 
 def _other(path: Path, before: Dict[str, Any], now: Dict[str, Any]) -> str:

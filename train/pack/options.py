@@ -207,5 +207,7 @@ def from_namespace(chosen: Any) -> PackOptions:
     Raises:
         ConfigError: a value out of its range.
     """
+    if any(path == "" or "\0" in (path or "") for path in (chosen["src"], chosen["dst"])):
+        raise ConfigError("a path is empty: say train pack SRC DST; is a shell variable not set?")
     names = [field.name for field in dataclasses.fields(PackOptions)]
     return PackOptions(**{name: chosen[name] for name in names})

@@ -15,6 +15,7 @@ from train.data.sources.names import encode
 from train.data.sources.open import Sets, open_sets
 from train.errors import BadSample, DataError, SetupError
 from train.machine import bytes_text
+from train.pack.clashes import refuse_clashes
 from train.pack.contents import convert
 from train.pack.options import PackOptions
 
@@ -80,6 +81,8 @@ def make_plan(options: PackOptions) -> Plan:
     for name, source in splits.items():
         digest.update(f"{name} {len(source)}\n".encode())
         _read_keys(name, source, digest, unique)
+        if options.container == "folder":
+            refuse_clashes(name, source, opened.classes)
     return Plan(splits, opened.classes, opened.skipped, digest.hexdigest())
 
 

@@ -185,6 +185,7 @@ def _is_whole(partial: Path, about: Dict[str, Any], anew: bool) -> bool:
             f"{str(partial)!r} is a pack of something else that was not yet renamed; rename it, or "
             "add --overwrite to begin anew"
         )
+    place.refuse_foreign(partial)
     shutil.rmtree(partial)
     return False
 
@@ -220,6 +221,9 @@ def _target(options: PackOptions, plan: Plan, partial: Partial, split: str) -> T
 
 def _fits(position: Position, options: PackOptions, plan: Plan, partial: Partial) -> bool:
     """Whether the files hold what a line of the journal says."""
+    most = len(plan.splits[position.split]) if position.split in plan.splits else 0
+    if not 0 <= position.next <= most or (position.split and position.split not in plan.splits):
+        return False
     for name, size in position.sizes.items():
         path = partial.path / name
         if not path.exists() or path.stat().st_size < size:

@@ -5,10 +5,11 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple, get_args
 
 from train.errors import SetupError
 from train.pack.journal import partial_of
+from train.pack.options import Container, Content, PackOptions
 
 MARKER = "pack.json"
 FORMAT = "wellfed pack"
@@ -17,20 +18,35 @@ LEDGER = "bad_samples.jsonl"
 CLASSES = "classes.json"
 CHECKS = "pack.crc32"
 
+_REPLACED = ".replaced"
+"""In a pack that gives way to a new one: tells it from a pack that a person called DST.replaced."""
+
 _OURS = re.compile(
-    r"pack\.json|pack\.crc32|bad_samples\.jsonl|classes\.json|(train|val)"
+    r"\.replaced|pack\.json|pack\.crc32|bad_samples\.jsonl|classes\.json|(train|val)"
     r"(\.lmdb|\.h5|-\d+\.tar|-\d+\.tfrecord)?(\.index)?"
 )
 _MOST_LINKS = 100_000
 
 
 def read_marker(folder: Path) -> Optional[Dict[str, Any]]:
-    """What a pack says of itself; None where it is none of ours."""
+    """What a pack says of itself; None where it is none of ours, or what it says is damaged."""
     try:
         marker = json.loads((folder / MARKER).read_bytes())
-    except (OSError, ValueError):
+        return marker if marker["format"] == FORMAT and _is_sound(marker) else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    return marker if isinstance(marker, dict) and marker.get("format") == FORMAT else None
+
+
+def _is_sound(marker: Dict[str, Any]) -> bool:
+    """Whether all is there that is used; a value of a wrong type raises."""
+    records, options = marker["records"], marker["options"]
+    PackOptions("src", "dst", **{name: value for name, value in options.items() if value})
+    numbers = [
+        *records.values(),
+        *(n for n in marker["counts"].values() if not isinstance(n, dict)),
+    ]
+    known = options["container"] in get_args(Container) and options["content"] in get_args(Content)
+    return known and all(type(number) is int and number >= 0 for number in numbers)
 
 
 def check_target(dst: Path, overwrite: bool) -> None:
@@ -40,6 +56,17 @@ def check_target(dst: Path, overwrite: bool) -> None:
         SetupError: it holds something that is no pack of ours, or exists and `overwrite` is not
             set.
     """
+    if dst.name.endswith((".partial", ".replaced")) or not dst.name:
+        raise SetupError(
+            f"{str(dst)!r} can't be the target: names that end in .partial and .replaced are those "
+            "of packs that are being made; choose another name"
+        )
+    for beside in (partial_of(dst), _replaced(dst)):
+        if os.path.islink(beside) or (beside == _replaced(dst) and os.path.exists(beside)):
+            raise SetupError(
+                f"{str(beside)!r} is in the way: its name is needed while {dst.name!r} is made; "
+                "move it away, or choose another folder"
+            )
     if os.path.ismount(dst):
         raise SetupError(
             f"{str(dst)!r} is where a disk is mounted, and the pack is renamed into its place; "
@@ -56,12 +83,7 @@ def check_target(dst: Path, overwrite: bool) -> None:
             f"{str(dst)!r} exists and is no pack made by train pack; it is never replaced: "
             "choose another folder"
         )
-    foreign = [name for name in sorted(os.listdir(dst)) if not _OURS.fullmatch(name)]
-    if foreign:
-        raise SetupError(
-            f"{str(dst)!r} holds more than a pack ({foreign[0]!r}), so it is not replaced; "
-            "move that away, or choose another folder"
-        )
+    refuse_foreign(dst)
     if not overwrite:
         raise SetupError(
             f"{str(dst)!r} exists; add --overwrite to replace this pack, --verify to read it "
@@ -69,10 +91,25 @@ def check_target(dst: Path, overwrite: bool) -> None:
         )
 
 
+def refuse_foreign(pack: Path) -> None:
+    """Refuse to delete a pack to which a person has added something.
+
+    Raises:
+        SetupError: naming the file.
+    """
+    foreign = [name for name in sorted(os.listdir(pack)) if not _OURS.fullmatch(name)]
+    if foreign:
+        raise SetupError(
+            f"{str(pack)!r} holds more than a pack ({foreign[0]!r}), so it is not replaced; "
+            "move that away, or choose another folder"
+        )
+
+
 def put_in_place(dst: Path) -> None:
     """Rename the whole pack to its name; an earlier one goes when the new one is there."""
     partial, replaced = partial_of(dst), _replaced(dst)
     if dst.exists() and any(dst.iterdir()):
+        (dst / _REPLACED).touch()
         os.rename(dst, replaced)
     os.rename(partial, dst)
     _sync(dst.parent)
@@ -81,18 +118,29 @@ def put_in_place(dst: Path) -> None:
 
 
 def mend(dst: Path) -> None:
-    """Undo what a process left that was killed while it replaced one pack by another."""
+    """Undo what a process left that was killed while it replaced one pack by another.
+
+    Raises:
+        SetupError: the folder can't be written.
+    """
     replaced = _replaced(dst)
-    if read_marker(replaced) is None:
+    if not os.path.exists(replaced / _REPLACED):
         return
-    if dst.exists():
-        shutil.rmtree(replaced)
-    else:
-        os.rename(replaced, dst)
+    try:
+        if dst.exists():
+            shutil.rmtree(replaced)
+        else:
+            os.rename(replaced, dst)
+            (dst / _REPLACED).unlink()
+    except OSError as error:
+        raise SetupError(
+            f"{str(replaced)!r} was left by a process that was killed, and can't be moved away: "
+            f"{error.strerror or error}; move it away yourself"
+        ) from None
 
 
 def _replaced(dst: Path) -> Path:
-    return dst.with_name(dst.name + ".replaced")
+    return dst.parent / (dst.name + _REPLACED)
 
 
 def refuse_source(src: str, dst: Path) -> None:

@@ -164,12 +164,32 @@ def _look_at(
 
 
 def _checks(folder: Path, split: str) -> Optional[np.ndarray]:
-    """Checksums of a pack, uint32 (N,); None where it is none of ours."""
-    marker = place.read_marker(folder)
-    if marker is None:
+    """Checksums of a pack, uint32 (N,); None where it is none of ours.
+
+    Raises:
+        DataError, SetupError: it is one of ours, and they are missing or damaged.
+    """
+    marker, path = place.read_marker(folder), folder / place.CHECKS
+    if marker is None and not path.exists():
         return None
+    if marker is None:
+        raise DataError(
+            f"{str(folder / place.MARKER)!r} is missing or damaged, and it says what was packed; "
+            "copy it again from where it came, or pack it again"
+        )
+    if marker.get("version") != place.VERSION:
+        raise SetupError(
+            f"{str(folder)!r} was made by {marker.get('made_by')!r}, in a format that this "
+            "version does not know; verify it with that one"
+        )
     try:
-        values = np.fromfile(folder / place.CHECKS, dtype="<u4")
+        values = np.frombuffer(path.read_bytes()[: path.stat().st_size & ~3], dtype="<u4")
+        expected = 4 * sum(marker["records"].values())
+        if path.stat().st_size != expected:
+            raise DataError(
+                f"{str(path)!r} has {path.stat().st_size} bytes, expected {expected}; copy it "
+                "again from where it came, or pack it again"
+            )
     except OSError as error:
         raise SetupError(
             f"cannot read {str(folder / place.CHECKS)!r}: {error.strerror}; without it the pack "

@@ -30,7 +30,7 @@ from train.errors import BadSample, DataError
 USUAL = Features()
 _LENGTH = struct.Struct("<QI")
 _CHECK = struct.Struct("<I")
-_MOST_KEY = 4096
+MOST_KEY = 4096
 
 
 class TFRecordSource(ShardSource):
@@ -177,7 +177,7 @@ def _describe(
     except Malformed as error:
         return key, ("damaged", f"no tf.train.Example: {error}"), none
     image, label, name = (found.get(feature) for feature in features)
-    if isinstance(name, Span) and 0 < name.end - name.start <= _MOST_KEY:
+    if isinstance(name, Span) and 0 < name.end - name.start <= MOST_KEY:
         key = decode(scan.read(name.start, name.end - name.start))
     if not isinstance(image, Span):
         return key, ("no_image", f"no bytes under {features.image!r}"), none

@@ -9,13 +9,16 @@ validation, and what a file is, its content says (to us, to Pillow, to OpenCV).
 import ctypes
 import os
 from pathlib import Path
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 from train.data.sources.folder import IMAGE_EXTENSIONS, SYSTEM_FOLDERS
+from train.data.sources.names import encode
 from train.errors import DataError
 from train.pack.writers import Sample, Target, sniff_ending
 
 _LONGEST = 255
+_LONGEST_PATH = 2000
+"""Linux takes 4096, of which the target's own folders need some."""
 
 
 def file_key(sample: Sample, class_name: str) -> str:
@@ -24,16 +27,28 @@ def file_key(sample: Sample, class_name: str) -> str:
     Raises:
         DataError: a name that no file can have.
     """
-    inside = sample.key.startswith(class_name + "/") and len(sample.key) > len(class_name) + 1
-    rest = sample.key[len(class_name) + 1 :] if inside else sample.key
+    path, whole = path_below(sample.key, class_name)
+    return path if whole else path + (sample.ending or sniff_ending(sample.data) or ".jpg")
+
+
+def path_below(key: str, class_name: str) -> Tuple[str, bool]:
+    """What is known of a path before the image is seen: the path, and whether it has its ending.
+
+    Raises:
+        DataError: a name that no file can have.
+    """
+    inside = key.startswith(class_name + "/") and len(key) > len(class_name) + 1
+    rest = key[len(class_name) + 1 :] if inside else key
     parts = [_part(part) for part in rest.split("/") if part] or ["unnamed"]
-    parts[-1] = _with_ending(parts[-1], sample)
-    if any(len(os.fsencode(part)) > _LONGEST for part in parts):
+    whole = os.path.splitext(parts[-1])[1].lower() in IMAGE_EXTENSIONS
+    path = "/".join([class_name, *parts])
+    longest = max(len(encode(part)) for part in parts[:-1] + [parts[-1] + ".jfif" * (not whole)])
+    if longest > _LONGEST or len(encode(path)) > _LONGEST_PATH:
         raise DataError(
-            f"the key {sample.key!r} is too long for a file's name ({_LONGEST} bytes); "
-            "pack into another container"
+            f"the key {_short(key)} is too long for a file's name ({_LONGEST} bytes, "
+            f"{_LONGEST_PATH} with its folders); pack into another container"
         )
-    return "/".join([class_name, *parts])
+    return path, whole
 
 
 def check_classes(classes: Sequence[str]) -> None:
@@ -44,9 +59,9 @@ def check_classes(classes: Sequence[str]) -> None:
     """
     for name in classes:
         hidden = name.startswith(".") or name.lower() in SYSTEM_FOLDERS
-        if not name or hidden or "/" in name or "\0" in name or len(os.fsencode(name)) > _LONGEST:
+        if not name or hidden or "/" in name or "\0" in name or not _is_short(name):
             raise DataError(
-                f"the class name {name!r} can't be that of a class folder; "
+                f"the class name {_short(name)} can't be that of a class folder; "
                 "pack into another container, or change classes.json of the source"
             )
 
@@ -98,15 +113,22 @@ class FolderWriter:
 
 def _part(part: str) -> str:
     """One part of a path, so that it is neither hidden nor leads elsewhere."""
+    part = part.replace("\0", "%00")
     if part.startswith("."):
         return "%2E" + part[1:]
     return "%" + part if part.lower() in SYSTEM_FOLDERS else part
 
 
-def _with_ending(name: str, sample: Sample) -> str:
-    if os.path.splitext(name)[1].lower() in IMAGE_EXTENSIONS:
-        return name
-    return name + (sample.ending or sniff_ending(sample.data) or ".jpg")
+def _is_short(name: str) -> bool:
+    """Whether a file system takes it."""
+    try:
+        return len(os.fsencode(name)) <= _LONGEST
+    except UnicodeEncodeError:  # half a character, as JSON can hold it
+        return False
+
+
+def _short(name: str) -> str:
+    return repr(name) if len(name) <= 100 else f"{name[:100]!r}..."
 
 
 def _sync_file_system(folder: Path) -> None:

@@ -12,6 +12,8 @@ from typing import Any, Dict, Optional
 from train.data.sources.crc32c import masked
 from train.data.sources.example import Features, example
 from train.data.sources.names import encode
+from train.data.sources.tfrecord import MOST_KEY
+from train.errors import DataError
 from train.pack.writers import Sample, Target
 from train.pack.writers.append import Shards
 
@@ -34,12 +36,22 @@ class TfrecordWriter:
         return Shards.usable(target.folder, _PATTERN % target.split, state)
 
     def add(self, sample: Sample) -> str:
-        """Write one; returns its key."""
+        """Write one; returns its key.
+
+        Raises:
+            DataError: a key that a reader would not take.
+        """
+        name = encode(sample.key)
+        if len(name) > MOST_KEY:
+            raise DataError(
+                f"the key {sample.key[:100]!r}... has {len(name)} bytes, and a TFRecord's may have "
+                f"{MOST_KEY}; pack into another container"
+            )
         data = example(
             {
                 _NAMES.label: sample.label,
                 _NAMES.image: sample.data,
-                _NAMES.key: encode(sample.key),
+                _NAMES.key: name,
             }
         )
         length = struct.pack("<Q", len(data))
