@@ -8,6 +8,11 @@ from typing import Optional, Union
 from train.errors import SetupError
 
 
+def never_wait(path: str, flags: int) -> int:
+    """For `open(opener=...)`: a pipe under the name of a file reads as empty, and blocks nobody."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 def write_whole(path: Path, content: Union[bytes, memoryview], also: Optional[Path] = None) -> None:
     """Write a file so that a crash at any moment leaves the old one or the new one, never a part.
 

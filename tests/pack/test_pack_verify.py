@@ -1,6 +1,7 @@
 """`--verify` finds what is damaged, tells it from what was bad before, and writes the list."""
 
 import json
+import os
 import shutil
 
 import pictures
@@ -176,3 +177,11 @@ def test_a_damaged_list_of_bad_images_is_made_anew(packs, source, tmp_path, line
     pack(source, out, verify=True)
     pack(out, None, verify=True)
     assert [entry["key"] for entry in ledger(out)] == ["val:dog/001.jpg"]
+
+
+def test_pipes_in_a_pack_block_nobody(packs, tmp_path, deadline):
+    shutil.copytree(packs / "tar", tmp_path / "out")
+    for name in ("pack.json", "pack.crc32", "bad_samples.jsonl"):
+        (tmp_path / "out" / name).unlink()
+        os.mkfifo(tmp_path / "out" / name)
+    pack(tmp_path / "out", None, verify=True)  # as any other data set

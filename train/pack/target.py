@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Tuple, get_args
 
 from train.errors import SetupError
+from train.files import never_wait
 from train.pack.journal import partial_of
 from train.pack.options import Container, Content, PackOptions
 
@@ -31,7 +32,8 @@ _MOST_LINKS = 100_000
 def read_marker(folder: Path) -> Optional[Dict[str, Any]]:
     """What a pack says of itself; None where it is none of ours, or what it says is damaged."""
     try:
-        marker = json.loads((folder / MARKER).read_bytes())
+        with open(folder / MARKER, "rb", opener=never_wait) as file:
+            marker = json.load(file)
         return marker if marker["format"] == FORMAT and _is_sound(marker) else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None

@@ -170,7 +170,7 @@ def _checks(folder: Path, split: str) -> Optional[np.ndarray]:
         DataError, SetupError: it is one of ours, and they are missing or damaged.
     """
     marker, path = place.read_marker(folder), folder / place.CHECKS
-    if marker is None and not path.exists():
+    if marker is None and not path.is_file():
         return None
     if marker is None:
         raise DataError(

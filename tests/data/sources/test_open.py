@@ -255,3 +255,21 @@ def test_an_empty_set_is_an_error_and_a_container_alone_is_not_read(tmp_path):
     files.write_hdf5(tmp_path / "val.h5", [])
     with pytest.raises(DataError, match=r"the validation set of .* has no images; pack it again"):
         open_splits(str(tmp_path), 0.1, 42)
+
+
+@pytest.mark.parametrize("name", ["classes.json", "train-000000.tar.index", "val-000000.tar"])
+def test_a_pipe_under_the_name_of_a_file_blocks_nobody(tmp_path, name):
+    put(tmp_path, "tar", "train", samples())
+    os.mkfifo(tmp_path / name)
+    if name.endswith(".index"):
+        assert len(open_sets(str(tmp_path)).train) == 6
+        return
+    with pytest.raises(DataError, match=r"classes\.json.*JSON|is no file, but a pipe"):
+        open_sets(str(tmp_path))
+
+
+def test_a_shard_that_is_a_link_to_nowhere_is_told(tmp_path):
+    put(tmp_path, "tar", "train", samples())
+    (tmp_path / "train-000002.tar").symlink_to(tmp_path / "gone.tar")
+    with pytest.raises(DataError, match=r"train-000002\.tar' is no file.*leads nowhere"):
+        open_sets(str(tmp_path))

@@ -11,6 +11,7 @@ from train.data.sources.folder import Skipped, describe_skipped
 from train.data.sources.names import Names
 from train.data.sources.shards import MOST_CLASSES
 from train.errors import BadSample, DataError
+from train.files import never_wait
 
 Classes = Tuple[str, ...]
 
@@ -74,7 +75,7 @@ def read_classes(path: str) -> Optional[Classes]:
         DataError: it is no JSON list of different names.
     """
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        with open(path, encoding="utf-8", errors="surrogateescape", opener=never_wait) as file:
             names: Any = json.load(file)
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -13,6 +13,7 @@ import numpy as np
 from train.data.sources import Record
 from train.data.sources.names import Names, decode
 from train.errors import DataError
+from train.files import never_wait
 
 IMAGE_EXTENSIONS = frozenset(
     (
@@ -92,7 +93,7 @@ class FolderSource:
 
     def __getitem__(self, index: int) -> Record:
         key = self.names.raw(index)
-        with open(os.path.join(self.root, key), "rb", buffering=0) as file:
+        with open(os.path.join(self.root, key), "rb", buffering=0, opener=never_wait) as file:
             size = os.fstat(file.fileno()).st_size
             if size > MAX_FILE_BYTES:
                 raise OSError(

@@ -43,7 +43,7 @@ class StoredFile:
 
     def __init__(self, path: str):
         self.descriptor = -1  # for __del__, should opening fail
-        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         info = os.fstat(self.descriptor)
         self.stamp = Stamp(info.st_size, info.st_mtime_ns)
         if hasattr(os, "posix_fadvise"):

@@ -20,6 +20,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from train.errors import DataError
+from train.files import never_wait
 
 VERSION = 1
 _MAGIC = b"wf-index"
@@ -149,7 +150,7 @@ def read(path: str, check: bool) -> Optional[Tuple[Header, Dict[str, np.ndarray]
             million records).
     """
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=never_wait) as file:
             size = os.fstat(file.fileno()).st_size
             magic, version, length, crc, arrays_crc = _START.unpack(file.read(_START.size))
             if magic != _MAGIC or version != VERSION or length > min(_MAX_HEADER, size):

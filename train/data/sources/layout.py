@@ -179,6 +179,11 @@ def _items(folder: str) -> List[_Item]:
                 kind = _kind_of_name(entry.name)
                 if entry.is_dir():
                     kind = "lmdb" if _is_lmdb(entry.path) else None
+                elif kind is not None and not entry.is_file():
+                    raise DataError(
+                        f"{entry.path!r} is no file, but a pipe, a device, or a link that leads "
+                        "nowhere; remove it, or mend the link"
+                    )
                 if kind is not None:
                     found.append(_Item(kind, entry.path))
     except OSError as error:

@@ -4,6 +4,7 @@ import os
 from typing import Optional
 
 from train.errors import DataError
+from train.files import never_wait
 
 _LEAST = 4096
 _MOST = 1 << 20
@@ -32,7 +33,7 @@ class Scanner:
     def __init__(self, path: str):
         self.path = path
         try:
-            self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by __exit__
+            self._file = open(path, "rb", buffering=0, opener=never_wait)  # noqa: SIM115 - closed by __exit__
         except OSError as error:
             raise DataError(f"cannot open {path!r}: {error.strerror}") from None
         self.size = os.fstat(self._file.fileno()).st_size
