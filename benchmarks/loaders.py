@@ -187,4 +187,10 @@ def main(arguments=None):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, _stop)
-    sys.exit(main())
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # loaders.py --list | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 128 + signal.SIGPIPE
+    sys.exit(code)
