@@ -81,9 +81,7 @@ def test_webdataset_reads_the_tar(source, packs):
     webdataset = pytest.importorskip("webdataset")
     found = [
         (sample["__key__"], int(sample["cls"]), sample.get("jpg") or sample["png"])
-        for sample in webdataset.WebDataset(
-            str(packs / "tar/train-000000.tar"), shardshuffle=False, empty_check=False
-        )
+        for sample in webdataset.WebDataset(str(packs / "tar/train-000000.tar"), shardshuffle=False)
     ]
     wanted = records(source)["train"]
     assert [(label, data) for _, label, data in found] == [row[1:] for row in wanted]
