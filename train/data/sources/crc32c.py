@@ -38,7 +38,7 @@ def crc32c(data: Any) -> int:
         return crc ^ 0xFFFFFFFF
     from train.data.sources.crc32c_kernels import checksum
 
-    return int(checksum(np.frombuffer(data, dtype=np.uint8)))
+    return int(checksum(np.frombuffer(data, dtype=np.uint8), TABLES))
 
 
 def masked(data: Any) -> int:

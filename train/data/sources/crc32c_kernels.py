@@ -12,7 +12,6 @@ from numba import types
 from numba.extending import intrinsic
 
 from train.data.kernels import kernel
-from train.data.sources.crc32c import TABLES
 
 SIGNATURE = (
     "uint32(Array(uint8, 1, 'C', True), Array(uint64, 1, 'C', True), Array(uint32, 2, 'C', True))"
@@ -70,6 +69,6 @@ _has_instruction = llvm.get_host_cpu_features().get("sse4.2", False)
 _chosen = kernel(SIGNATURE)(by_instruction if _has_instruction else by_tables)
 
 
-def checksum(data: np.ndarray) -> int:
-    """CRC-32C of uint8 (n,)."""
-    return _chosen(data, data[: len(data) // 8 * 8].view("<u8"), TABLES)
+def checksum(data: np.ndarray, tables: np.ndarray) -> int:
+    """CRC-32C of uint8 (n,); tables uint32 (8, 256), see crc32c.py."""
+    return _chosen(data, data[: len(data) // 8 * 8].view("<u8"), tables)
