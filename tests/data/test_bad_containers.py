@@ -114,6 +114,6 @@ def test_a_worker_that_a_library_kills_is_named_and_the_run_ends(tmp_path, monke
     source = open_splits(str(tmp_path / "x.h5"), 0.1, 42).train
     monkeypatch.setattr(hdf5_source, "_open", lambda path: Crashing())
     loader = make(source, 2)
-    with pytest.raises(DataError, match=r"Segmentation fault at sample '00000005'"):
+    with pytest.raises(DataError, match=r"Segmentation fault at sample '00000005' of '.*\.h5'"):
         list(loader)
     loader.close()

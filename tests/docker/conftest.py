@@ -18,8 +18,8 @@ DAEMON = ROOT / "scripts" / "image" / "daemon.sh"
 STANDIN = "wellfed-standin"
 NAME = "wellfed-test"
 NEED_GB = 30
-"""Two images of 6.5 GB, what was built for them, the packages they were built from, and the room that
-the conda way asks for before it starts."""
+"""Two images of 6.5 GB, what was built for them, the packages they were built from, and the room
+that the conda way asks for before it starts."""
 
 
 def pytest_collection_modifyitems(config, items):

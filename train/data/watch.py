@@ -9,6 +9,7 @@ import threading
 from typing import Any, Optional
 
 from train.data.ring import SharedBlock
+from train.data.sources import file_of
 
 _CELL = 64  # bytes, a cache line each: workers do not slow each other down
 
@@ -120,12 +121,13 @@ class Maker:
 
 
 def sample_name(dataset: Any, index: int) -> str:
-    """What people call a sample: the key in quotes where its source has keys, else the number."""
+    """What people call a sample: key and container where there are such, else the number."""
     source = getattr(dataset, "source", None)
     if source is None:
         return str(index)
     try:
-        return repr(source.key(index))
+        file = file_of(source, index)
+        return repr(source.key(index)) + (f" of {file!r}" if file else "")
     except Exception:  # what is told here is an error already
         return str(index)
 
