@@ -29,7 +29,7 @@ from race.data import choose_pictures  # noqa: E402
 from race.environments import Unavailable  # noqa: E402
 from race.prepare import ensure_packed, pack_command  # noqa: E402
 
-CONTENTS = {"full": ("original", "windows", "raw"), "short256": ("original", "windows", "raw")}
+CONTENTS = dict.fromkeys(("full", "short256"), ("original", "windows", "coefficients", "raw"))
 LIMIT_S = 300
 
 

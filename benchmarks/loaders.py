@@ -21,7 +21,7 @@ sys.path[:0] = [str(HERE), str(ROOT)]
 
 from race import arms as race_arms  # noqa: E402
 from race import data as race_data  # noqa: E402
-from race import figures, plot, rounds, table  # noqa: E402
+from race import figures, plot, plot_bytes, rounds, table  # noqa: E402
 from race.environments import Unavailable  # noqa: E402
 from race.prepare import NotPacked, prepare  # noqa: E402
 
@@ -140,6 +140,7 @@ def _write(out, rows, described, options, results):
             f"median of {options.rounds} rounds; {time.strftime('%d %B %Y')}"
         )
         plot.draw(rows, path.with_suffix(".png"), subtitle)
+        plot_bytes.draw(rows, path.with_name(f"{path.name}-bytes.png"), subtitle)
     return path, text
 
 
@@ -178,7 +179,7 @@ def main(arguments=None):
     print(text)
     print(f"\n{table.versions(rows)}\n")
     minutes = (time.monotonic() - begin) / 60
-    print(f"{options.rounds} round(s) in {minutes:.1f} minutes; {path}.json, .md, .png")
+    print(f"{options.rounds} round(s) in {minutes:.1f} minutes; {path}.json, .md, .png, -bytes.png")
     if not any(row.images_per_s for row in rows):
         print("error: no arm could run; the reasons stand above", file=sys.stderr)
         return 2

@@ -74,11 +74,18 @@ start_prepared() { # start_prepared NAME: as its prepare_NAME says
   announce "$1" "$number" "${PID[$1]}"
 }
 
+compile_kernels() { # while nobody waits yet, so that a notebook's first batch doesn't; at once where that was done before
+  [[ -x $PREFIX/bin/python ]] || return 0
+  plainly setsid nice -n 19 "$PREFIX/bin/python" -m train.data.compile_kernels </dev/null >"$RUN/logs/kernels" 2>&1 &
+}
+
 start_all() {
   local name
   : >"$RUN/services"
   for name in "${SERVICE_LIST[@]}"; do start_prepared "$name"; done
-  if (($#)); then
+  if ((!$#)); then
+    compile_kernels
+  else
     forward USR1
     forward USR2
     forward QUIT

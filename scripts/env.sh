@@ -3,12 +3,14 @@
 #
 #   scripts/env.sh          make it, bring it up to date or repair it; does nothing when it is whole
 #   scripts/env.sh tools    only .tools: uv and py-rattler
+#   scripts/env.sh docs     only .docs-env: what builds the documentation's site
 #   scripts/env.sh clean    remove what this script made (never runs/ or data)
 #
 # Settings are environment variables; the Makefile passes them on:
 #   ENV_FROM  auto | conda | channels | wheels    VENV    where (.venv)
-#   PYTHON    3.9 to 3.12 or a path, wheels only  TORCH   floor: the oldest versions supported
-#   FORCE     1: build an existing environment anew another way
+#   PYTHON    3.9 to 3.12 or a path, wheels only  TORCH   floor: the oldest versions supported;
+#   FORCE     1: build an existing environment            current: the newest, Python 3.13 or 3.12
+#             anew another way
 #   CONDA_LOCK, PIP_LOCK   other lock files       TOOLS   a ready tools folder, used as it is
 #   NEED_GB   free space wanted                   ENV_WAIT  seconds to wait for another make env
 # Exit codes: 0 ready, 2 a message says why not, 130 interrupted.
@@ -37,10 +39,16 @@ read_settings() {
     *) die "ENV_FROM=$ENV_FROM is not known; expected auto, conda, channels or wheels" ;;
   esac
   case $PYTHON in
-    "" | */* | 3.9 | 3.10 | 3.11 | 3.12 | python3.9 | python3.1[012]) ;;
-    *) die "PYTHON=$PYTHON is not supported; expected 3.9, 3.10, 3.11, 3.12 or the path of one" ;;
+    "" | */* | 3.9 | 3.10 | 3.11 | 3.12 | 3.13 | python3.9 | python3.1[0123]) ;;
+    *) die "PYTHON=$PYTHON is not supported; expected 3.9 to 3.13 or the path of one" ;;
   esac
-  [[ $TORCH == "" || $TORCH == floor ]] || die "TORCH=$TORCH is not known; expected floor or nothing"
+  case $TORCH in
+    "") MINORS=(3.9 3.12 3.11 3.10) SPAN="3.9 to 3.12" ;;
+    floor) MINORS=(3.9 3.11 3.10) SPAN="3.9 to 3.11" ;; # no wheels of PyTorch 2.1 for a newer one
+    current) MINORS=(3.13 3.12) SPAN="3.12 or 3.13" ;;
+    *) die "TORCH=$TORCH is not known; expected floor, current or nothing" ;;
+  esac
+  [[ -z ${PIP_LOCK:-} ]] || MINORS=(3.9 3.12 3.11 3.10 3.13) # nobody knows what that lock is for
   if [[ -n $PYTHON$TORCH ]]; then
     [[ $ENV_FROM == auto ]] && ENV_FROM=wheels
     [[ $ENV_FROM == wheels ]] || die "PYTHON= and TORCH= choose wheels, but ENV_FROM=$ENV_FROM; leave one out"
@@ -172,7 +180,9 @@ make_env() {
   check_whole
   mark ready "${VERSIONS[@]}"
   UNFINISHED=""
-  say "$SHOWN is ready after $((SECONDS - start)) s; use it with make train, make test, or: source $SHOWN/bin/activate"
+  compile_kernels
+  say "$SHOWN is ready after $((SECONDS - start)) s; use it with make train, make test, or:"
+  say "  source $SHOWN/bin/activate"
 }
 
 mark() {  # mark STATE [python=.. torch=.. cuda=..]
@@ -193,18 +203,18 @@ main() {
       is_ready && { say_ready; return; } # the other one made it
       make_env
       ;;
-    tools)
+    tools | docs)
       NEED_GB=1
       take_lock
       clean_settings
-      make_tools ""
+      if [[ $1 == tools ]]; then make_tools ""; else make_docs; fi
       ;;
     clean)
       take_lock
       # shellcheck source=scripts/env/clean.sh
       . "$ROOT/scripts/env/clean.sh"
       ;;
-    *) die "env.sh $1 is not known; expected nothing, tools or clean" ;;
+    *) die "env.sh $1 is not known; expected nothing, tools, docs or clean" ;;
   esac
 }
 

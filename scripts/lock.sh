@@ -3,7 +3,7 @@
 #
 #   conda   conda-lock.yml and environments/pytorch-channel/conda-lock.yml, then pip
 #   pip     the two conda-pip.lock, and the pip sections of the two environment.yml
-#   wheels  locks/requirements.lock, floor.lock, tools.lock, lock-tools.lock
+#   wheels  locks/requirements.lock, floor.lock, current.lock, tools.lock, lock-tools.lock, docs.lock, interfaces.lock
 #   all     all of these (the default)
 #
 # Everything is made in a copy and checked there (lock_check.py); only then do files here change.
@@ -56,21 +56,28 @@ except OSError as error:
 PYTHON
 }
 
-compile_wheels() {  # compile_wheels NAME [OPTION...]: locks/NAME.in of the copy -> locks/NAME.lock
-  local name=$1
-  shift
+compile_wheels() {  # compile_wheels NAME PYTHON [OPTION...]: locks/NAME.in of the copy -> locks/NAME.lock
+  local name=$1 oldest=$2
+  shift 2
   echo "locks/$name.lock"
   (cd "$WORK/locks" && rm -f "$name.lock" && "$TOOLS/bin/uv" pip compile --quiet --no-config \
-    --no-header --no-python-downloads --python "$TOOLS/bin/python" --universal --python-version 3.9 \
+    --no-header --no-python-downloads --python "$TOOLS/bin/python" --universal --python-version "$oldest" \
     --fork-strategy fewest --generate-hashes "$@" "$name.in" --output-file "$name.lock") ||
     die "cannot compile locks/$name.in"
 }
 
 lock_wheels() {
-  compile_wheels requirements
-  compile_wheels floor --resolution lowest-direct
-  compile_wheels tools
-  compile_wheels lock-tools
+  local name beside=()
+  compile_wheels requirements 3.9
+  # lies beside the environment, so it must hold nothing that is there
+  while read -r name; do beside+=(--no-emit-package "$name"); done \
+    < <(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/\1/p' "$WORK/locks/requirements.lock" | sort -u)
+  compile_wheels interfaces 3.9 "${beside[@]}"
+  compile_wheels floor 3.9 --resolution lowest-direct
+  compile_wheels current 3.12
+  compile_wheels tools 3.9
+  compile_wheels lock-tools 3.9
+  compile_wheels docs 3.9
 }
 
 lock_pip() {
@@ -136,7 +143,7 @@ case $WHAT in
 esac
 
 FILES=(environment.yml conda-lock.yml virtual-packages.yml "$CHANNELS"/{environment.yml,conda-lock.yml}
-  "$CHANNELS"/conda-pip.{in,lock} locks/{conda-pip,requirements,floor,tools,lock-tools}.{in,lock})
+  "$CHANNELS"/conda-pip.{in,lock} locks/{conda-pip,requirements,floor,current,tools,lock-tools,docs,interfaces}.{in,lock})
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/lock.XXXXXX")
 trap 'rm -rf "$WORK"' EXIT
 mkdir -p "$WORK/locks" "$WORK/$CHANNELS"

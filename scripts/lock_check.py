@@ -46,7 +46,7 @@ CONDA_WAYS = (
         f"{CHANNELS}/conda-pip.lock",
     ),
 )
-WHEELS = ("requirements", "floor", "tools", "lock-tools")
+WHEELS = ("requirements", "floor", "current", "tools", "lock-tools", "docs", "interfaces")
 
 
 def check_conda_way(root: Path, way: CondaWay) -> List[Finding]:

@@ -11,6 +11,7 @@ import bad_data as bad_data_files
 import pictures
 import processes
 import pytest
+import ranks
 
 # Before torch is imported: threads that wait sleep, or a busy machine is ten times as slow.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -22,6 +23,10 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # So does nohup with SIGHUP.
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# One server forks all processes of this kind, and it heeds this only before its start: a test of
+# loader workers may start it, and each rank of later tests would import all of it anew.
+multiprocessing.get_context("forkserver").set_forkserver_preload(ranks.PRELOADED)
 
 DEADLINE_S = 120
 

@@ -6,11 +6,14 @@ import pytest
 
 from train import cgroup
 from train.cgroup import (
+    Measure,
     bytes_text,
     cpu_quota,
+    local_ranks,
     memory_available_bytes,
     memory_limit_bytes,
     mounts,
+    oom_kills,
     usable_cpus,
 )
 
@@ -156,9 +159,25 @@ def test_system_without_affinity(tmp_path, monkeypatch, count, expected):
 
 @pytest.mark.parametrize(("ranks", "expected"), [(1, 8), (3, 2), (16, 1), (0, 8)])
 def test_cpus_are_shared_by_local_ranks(make, ranks, expected):
-    measure = usable_cpus(make(), local_ranks=ranks)
+    measure = usable_cpus(make(), Measure("local ranks", ranks, "a test"))
     assert measure.value == expected
-    assert ("local ranks" in measure.source) == (ranks > 1)
+    assert ("local ranks (a test)" in measure.source) == (ranks > 1)
+
+
+def test_torchrun_says_how_many_ranks_share_the_machine(make, monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    root = make("0::/", [V2], groups={"cpu.max": "600000 100000"})
+    measure = usable_cpus(root)
+    assert measure.value == 1
+    assert "6 shared by 4 local ranks (LOCAL_WORLD_SIZE, set by torchrun)" in measure.source
+
+
+@pytest.mark.parametrize("text", [None, "", "0", "many", "-2"])
+def test_without_torchrun_there_is_one_rank(monkeypatch, text):
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    if text is not None:
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", text)
+    assert local_ranks().value == 1
 
 
 @pytest.mark.parametrize(
@@ -290,6 +309,29 @@ def test_available_memory_counts_old_file_pages_as_free(make, own, mount, groups
 def test_available_memory_is_never_negative(make):
     groups = {"memory.max": str(GIB), "memory.current": str(2 * GIB)}
     assert memory_available_bytes(make("0::/", [V2], groups=groups)).value == 0
+
+
+@pytest.mark.parametrize(
+    ("own", "mount", "groups", "count"),
+    [
+        (
+            "0::/a/b",
+            V2,
+            {"a/memory.events": "oom 5\noom_kill 3", "a/b/memory.events": "oom_kill 2"},
+            5,
+        ),
+        (
+            "5:memory:/job",
+            V1_MEMORY,
+            {"memory/job/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 7"},
+            7,
+        ),
+        ("0::/", V2, {"memory.events": "torn"}, 0),
+        ("", V2, {}, 0),
+    ],
+)
+def test_kills_for_memory_are_counted(make, own, mount, groups, count):
+    assert oom_kills(make(own, [mount], groups=groups)).value == count
 
 
 def test_mounts_with_spaces_and_torn_lines(make):

@@ -124,6 +124,11 @@ def test_missing_folder(tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
+def test_an_empty_path_is_not_the_current_folder(tmp_path, capsys):
+    assert fit(*arguments("", tmp_path / "run")) == 2
+    assert "data.path is empty" in capsys.readouterr().err
+
+
 def test_a_file_instead_of_a_folder(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert fit(*arguments(tmp_path / "file", tmp_path / "run")) == 2

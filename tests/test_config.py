@@ -1,5 +1,6 @@
 """The settings: each one explained, each value checked, nothing unknown accepted."""
 
+import argparse
 import ast
 import dataclasses
 import inspect
@@ -12,8 +13,9 @@ import jsonargparse
 import pytest
 
 from train import config
-from train.__main__ import build_parser
-from train.config import Config, DataConfig, OptimConfig, RunConfig, conflicts, flatten
+from train.command_line import build_parser, check_recipes, with_saved_config
+from train.config import Config, DataConfig, OptimConfig, RunConfig, flatten
+from train.config_changes import FREE_ON_RESUME, RETIRED, conflicts
 from train.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
@@ -35,6 +37,7 @@ OUT_OF_RANGE = [
     (OptimConfig, "warmup_epochs", [-1, NAN]),
     (OptimConfig, "label_smoothing", [-0.1, 1, NAN]),
     (OptimConfig, "accumulate", [0, -1]),
+    (OptimConfig, "ema", [0, 1, -0.1, 1.5, NAN]),
     (RunConfig, "seed", [-1, 2**63]),
     (RunConfig, "checkpoint_minutes", [0, -1, NAN]),
     (RunConfig, "max_steps", [0, -1]),
@@ -74,7 +77,6 @@ def test_every_number_is_checked():
     free = {
         "path",
         "workers_kind",
-        "start_method",
         "resize",
         "trust",
         "allow_empty_classes",
@@ -127,7 +129,8 @@ def test_what_a_resumed_run_may_change_is_no_conflict():
     assert conflicts(saved, changed) == ["data.batch_size: 64 -> 8", "run.seed: 42 -> 1"]
     older = {key: value for key, value in saved.items() if key != "data.flip"}
     assert conflicts(older, saved) == ["data.flip: None -> 0.5"]
-    assert set(config.FREE_ON_RESUME) <= set(saved)
+    assert set(FREE_ON_RESUME) <= set(saved)
+    assert not set(RETIRED) & set(saved)
 
 
 def train(*arguments):
@@ -182,6 +185,37 @@ def parse(*arguments):
     return Config(data=chosen.data, model=chosen.model, optim=chosen.optim, run=chosen.run)
 
 
+def test_a_retired_setting_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / "old.yaml").write_text("data: {start_method: forkserver}\n")
+    for words in (["--data.start_method=fork"], ["--config", str(tmp_path / "old.yaml")]):
+        done = train(*words)
+        assert done.returncode == 2
+        assert "start_method" in done.stderr
+        assert "it is part of data.workers_kind now" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "expected"),
+    [
+        ("auto", "auto", "auto"),
+        ("forkserver", "auto", "forkserver"),
+        ("spawn", "process", "spawn"),
+        ("fork", "thread", "thread"),
+    ],
+)
+def test_the_settings_of_a_run_of_before_are_brought_up_to_date(tmp_path, method, kind, expected):
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        f"data: {{path: here, start_method: {method}, workers_kind: {kind}}}\nrun: {{seed: 3}}\n"
+    )
+    words = with_saved_config(["fit", f"--run.resume={tmp_path}"])
+    found = parse(*words[1:])
+    assert (found.data.workers_kind, found.data.path, found.run.seed) == (expected, "here", 3)
+    assert "start_method" not in path.read_text()
+    assert conflicts({**flatten(found), "data.start_method": method}, flatten(found)) == []
+
+
 def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(
@@ -209,3 +243,32 @@ def test_what_print_config_prints_gives_the_same_settings(tmp_path):
     recipe.write_text(done.stdout)
     assert parse("--config", str(recipe)) == parse(*flags)
     assert jsonargparse.__version__
+
+
+CIRCLE = "data: &a\n  path: [*a]\n"
+LAUGHS = "data:\n  batch_size:\n  - &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"  - &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("run: {seed: 2024-99-99}\n", "is no YAML"),
+        ("run: {seed: !!timestamp x}\n", "is no YAML"),
+        ("run: {seed: !!float _}\n", "is no YAML"),
+        ("run: {seed: 0x_}\n", "is no YAML"),
+        ("[" * 5000, "nested too deeply"),
+        (LAUGHS, "unfold to more than 10,000 values"),
+        (CIRCLE, "unfold to more than 10,000 values"),
+    ],
+)
+def test_a_recipe_of_odd_yaml_is_one_message(tmp_path, text, words):
+    (tmp_path / "recipe.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=words):
+        check_recipes(["fit", "--config", str(tmp_path / "recipe.yaml")])
+
+
+def test_a_number_that_no_computer_has():
+    with pytest.raises(argparse.ArgumentError, match="a number is out of range"):
+        parse("--data.flip", "9" * 400)

@@ -12,9 +12,11 @@ from train.console import Bar
 from train.data.batch import NO_LABEL, Batch
 from train.data.prefetch import DeviceBatch
 from train.errors import TrainError
-from train.loop import Schedule, evaluate, train_epoch, train_scores, windows
+from train.loop import evaluate, train_epoch
 from train.model import build_optimizer, learning_rate
 from train.precision import choose_precision
+from train.schedule import Schedule, windows
+from train.scores import train_scores
 
 CPU = torch.device("cpu")
 PRECISION = choose_precision("fp32", CPU)

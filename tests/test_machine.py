@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from train import machine
-from train.cgroup import Mount
 from train.machine import GpuUtilisation, Measure
 
 
@@ -250,37 +249,14 @@ class TestOpenFiles:
         assert "unknown" in machine.open_file_limit().source
 
 
-def test_file_system_is_the_deepest_and_latest_mount(monkeypatch):
-    table = [
-        Mount("/", "/", "overlay", ()),
-        Mount("/", "/data", "ext4", ()),
-        Mount("/", "/data", "nfs4", ()),
-        Mount("/", "/data/fast", "xfs", ()),
-    ]
-    monkeypatch.setattr(machine, "mounts", lambda: table)
-    monkeypatch.setattr(os.path, "realpath", os.fspath)
-    assert machine.file_system("/data/images") == ("nfs4", "/data")
-    assert machine.file_system("/data") == ("nfs4", "/data")
-    assert machine.file_system("/data/fast/a.tar") == ("xfs", "/data/fast")
-    assert machine.file_system("/database") == ("overlay", "/")
-    monkeypatch.setattr(machine, "mounts", lambda: [])
-    assert machine.file_system("/data") == ("unknown", "")
-
-
-def test_file_system_follows_links(tmp_path, monkeypatch):
-    (tmp_path / "there").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "there")
-    there = os.path.realpath(tmp_path / "there")
-    monkeypatch.setattr(machine, "mounts", lambda: [Mount("/", there, "tmpfs", ())])
-    assert machine.file_system(tmp_path / "link" / "x.jpg") == ("tmpfs", there)
-
-
 def test_describe_gives_text_rows_with_sources():
     rows = machine.describe()
     names = [row.name for row in rows]
-    first = ["CPUs", "memory", "memory available", "/dev/shm free", "open files"]
-    assert names[:5] == first
-    assert {"kernel", "Python", "environment", *machine.PACKAGES} <= set(names)
+    first = ["CPUs", "local ranks", "memory", "memory available", "/dev/shm free", "open files"]
+    assert names[:6] == first
+    assert {"disk of .", "driver", "kernel", "Python", "environment", *machine.PACKAGES} <= set(
+        names
+    )
     assert all(isinstance(row.value, str) and row.value and row.source for row in rows)
     assert value_of(rows, "Python").source == sys.prefix
     json.dumps([vars(row) for row in rows])

@@ -33,6 +33,22 @@ def test_an_empty_folder_and_a_failed_start_may_be_used(data, tmp_path):
     assert fit(*arguments(data, folder, optim__epochs=1)) == 0
 
 
+@pytest.mark.parametrize("left", ["checkpoints", ".config.yaml.7.part"])
+def test_a_folder_whose_start_was_killed_may_be_used(data, tmp_path, left):
+    folder = tmp_path / "run"
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / left).exists() or (folder / left).write_bytes(b"half")
+    (folder / ".lock").touch()
+    assert fit(*arguments(data, folder, optim__epochs=1, run__max_steps=1)) == 0
+
+
+def test_a_folder_with_something_hidden_is_not_free(data, tmp_path, capsys):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/.secret").touch()
+    assert fit(*arguments(data, tmp_path / "mine")) == 2
+    assert "is not an empty folder" in capsys.readouterr().err
+
+
 def test_a_diverged_model_is_neither_best_nor_saved(data, tmp_path, capsys):
     options = {"optim__lr": 1e30, "optim__warmup_epochs": 0, "data__batch_size": 64}
     assert fit(*arguments(data, tmp_path / "run", **options)) == 2
@@ -119,3 +135,18 @@ def test_folders_that_are_called_like_splits_are_mentioned(tmp_path, capsys):
     (images / "val").rename(images / "Test")
     assert fit(*arguments(images, tmp_path / "run", optim__epochs=1)) == 0
     assert "have the names of splits" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("resnet81", "did you mean resnet"), ("nowhere.models:tiny", "no module 'nowhere'")],
+)
+def test_a_model_that_is_not_there_is_told_before_the_data_are_scanned(
+    data, tmp_path, capsys, name, message
+):
+    assert fit(*arguments(data, tmp_path / "run", model__name=name)) == 2
+    told = capsys.readouterr()
+    assert message in " ".join(told.err.split())
+    assert "data " not in told.out
+    assert "tuning" not in told.out
+    assert not (tmp_path / "run").exists()

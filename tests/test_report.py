@@ -133,6 +133,12 @@ def test_one_epoch(tmp_path):
     assert labels == ["1"]
 
 
+def test_the_title_gives_the_best_epoch_where_the_last_is_worse(tmp_path):
+    rows = [row(0), row(1, val_top1=0.742), row(2, val_top1=0.71)]
+    text = Page(write_report(write_run(tmp_path / "run", rows))).text
+    assert "Top-1 71.0 % after 3 of 10 epochs (best 74.2 %, epoch 2); the device waited" in text
+
+
 def test_same_files_same_bytes(tmp_path):
     run = write_run(tmp_path / "run", [row(0), row(1, val_loss=None)])
     first = write_report(run).read_bytes()
@@ -252,6 +258,41 @@ def test_waiting_counts_by_time(tmp_path):
 def test_gpu_use_is_shown_where_it_is_known(tmp_path):
     page = Page(write_report(write_run(tmp_path / "run", [row(0, gpu_util=93.0)])))
     assert "GPU in use 93 % as nvidia-smi counts" in page.text
+
+
+def test_the_stages_of_workers_and_what_was_short(tmp_path):
+    shares = {"read_share": 0.05, "decode_share": 0.9}
+    rows = [row(0, **shares, data_wait_share=0.1, short_stage="the first batch")]
+    rows += [
+        row(epoch, **shares, short_stage=f"decoding: 1.{epoch} of 2 workers' time")
+        for epoch in range(1, 5)
+    ]
+    rows.append(row(5, **shares, data_wait_share=0.001, short_stage=None))
+    page = Page(write_report(write_run(tmp_path / "run", rows)))
+    assert page.tags.count("svg") == 5
+    assert "Workers' time reading decoding and resizing" in page.text
+    assert "decoding 1.4 of 2 workers' time in the last of them 4 epochs" in page.text
+    assert "the first batch 1 epoch" in page.text
+    assert "nothing 1 epoch" in page.text
+
+
+def test_a_data_set_of_ones_own_has_other_stages(tmp_path):
+    rows = [row(0, sample_share=0.8, collate_share=0.1, short_stage="<b>: 3"), row(1)]
+    page = Page(write_report(write_run(tmp_path / "run", rows)))
+    assert "Workers' time the data set's samples collating" in page.text
+    assert "<b>: 3" in page.text
+    assert "<b>" not in page.source
+
+
+def test_profiles_are_linked_where_they_are(tmp_path):
+    run = write_run(tmp_path / "run", [row(0)])
+    assert "Profile" not in Page(write_report(run)).text
+    (run / "profile.svg").touch()
+    (run / "trace.json.gz").touch()
+    page = Page(write_report(run))
+    links = [link for link in page.links if not link.startswith("#")]
+    assert links == ["profile.svg", "trace.json.gz"]
+    assert "Profile profile.svg : flame graph of all processes" in page.text
 
 
 def test_many_epochs(tmp_path):

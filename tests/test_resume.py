@@ -1,6 +1,7 @@
 """Stopped and resumed equals never stopped; a resume that would change the result is refused."""
 
 import json
+import shlex
 
 import pytest
 import torch
@@ -88,6 +89,13 @@ def test_a_finished_run_has_nothing_left_to_do(whole, capsys):
     before = rows(whole)
     assert fit("fit", f"--run.resume={whole}") == 0
     assert rows(whole) == before
+    told = capsys.readouterr().out
+    assert f"{whole}: all of its 2 epochs are done, nothing is left to train" in told
+    assert "epoch 3" not in told
+    (command,) = [line for line in told.splitlines() if "--optim.epochs 2" in line]
+    words = shlex.split(command)[3:]
+    assert fit(*words, "--run.max_steps=1") == 0
+    assert f"from {whole}/checkpoints/last.pt" in capsys.readouterr().out
 
 
 def test_an_existing_run_is_never_overwritten(data, whole, capsys):
@@ -100,3 +108,12 @@ def test_weights_start_a_new_run(tmp_path, data, whole, capsys):
     folder = tmp_path / "tuned"
     assert fit(*arguments(data, folder, model__weights=best, optim__epochs=1)) == 0
     assert f"from {best}" in capsys.readouterr().out
+
+
+def test_a_limit_that_was_reached_before_trains_no_further_step(tmp_path, data, capsys):
+    folder = tmp_path / "run"
+    assert fit(*arguments(data, folder, run__max_steps=2)) == 0
+    before = (folder / "checkpoints/last.pt").read_bytes()
+    assert fit("fit", f"--run.resume={folder}", "--run.max_steps=2") == 0
+    assert "stopped at run.max_steps=2" in capsys.readouterr().out
+    assert (folder / "checkpoints/last.pt").read_bytes() == before

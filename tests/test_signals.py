@@ -2,11 +2,13 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
-from small_run import arguments, assert_same_weights, fit, make_images, start
+from small_run import ROOT, arguments, assert_same_weights, fit, make_images, start
 
 
 def members(session: int) -> list:
@@ -36,7 +38,9 @@ def data(tmp_path_factory):
     return make_images(tmp_path_factory.mktemp("images"), train=40)
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGUSR1, 138)]
+)
 def test_a_signal_to_the_whole_group_saves_and_resumes(tmp_path, data, signum, code):
     words = arguments(data, tmp_path / "cut", data__workers=2, data__batch_size=4, optim__epochs=3)
     run = start(words)
@@ -100,9 +104,33 @@ def test_a_second_signal_ends_at_once(tmp_path):
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "    time.sleep(30)\n"
     )
-    import subprocess
-    import sys
 
     done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
     assert done.returncode == 143
     assert "saving at the next step" in done.stdout or done.stdout == ""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_worker_is_forked_waits_until_it_can_be_raised(signum):
+    """In what is called at a fork Python prints a traceback of what is raised, and drops it."""
+    code = f"""
+import multiprocessing, os
+from train.errors import Interrupted
+from train.signals import StopAtOnce
+
+os.register_at_fork(before=lambda: os.kill(os.getpid(), {int(signum)}) or sum(range(9)))
+try:
+    with StopAtOnce() as stop:
+        child = multiprocessing.get_context("fork").Process(target=int)
+        child.start()
+        child.join(20)
+        stop.look()
+        print("not told")
+except Interrupted as error:
+    print("told", error.signum)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, f"told {int(signum)}\n")
+    assert done.stderr == ""

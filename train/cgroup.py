@@ -13,13 +13,13 @@ https://docs.kernel.org/admin-guide/cgroup-v1/memory.html
 """
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, Generic, Iterator, List, NamedTuple, Optional, Set, Tuple, TypeVar, Union
+from typing import Dict, Generic, Iterator, List, Optional, Set, Tuple, TypeVar
+
+from train.mounts import PathLike, mounts, read_text
 
 T = TypeVar("T")
-PathLike = Union[str, "os.PathLike[str]"]
 
 # Version 1 has no word for "no limit": it shows the largest page-aligned number. No machine has
 # an exbibyte.
@@ -35,15 +35,6 @@ class Measure(Generic[T]):
     source: str
 
 
-class Mount(NamedTuple):
-    """One line of /proc/self/mountinfo; `fs_root` is what is seen at `point`."""
-
-    fs_root: str
-    point: str
-    kind: str
-    options: Tuple[str, ...]
-
-
 def bytes_text(count: float) -> str:
     """A size for people: '512 B', '9.2 MiB', '23.5 GiB' (powers of 1024)."""
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
@@ -52,26 +43,25 @@ def bytes_text(count: float) -> str:
     return f"{int(count)} B"
 
 
-def mounts(root: PathLike = "/") -> List[Mount]:
-    """All mounts this process sees, in order; empty where the system has no mountinfo."""
-    found = []
-    for line in _read(Path(root, "proc/self/mountinfo")).splitlines():
-        left, _, right = line.partition(" - ")
-        head, tail = left.split(), right.split()
-        if len(head) >= 5 and tail:
-            options = tuple(tail[2].split(",")) if len(tail) > 2 else ()
-            found.append(Mount(_unescape(head[3]), _unescape(head[4]), tail[0], options))
-    return found
+def local_ranks() -> Measure[int]:
+    """Training processes of this job on this machine, of which this is one; 1 without a launcher.
+
+    torchrun says it. Other launchers bind each process to CPUs of its own, which affinity shows.
+    """
+    told = _whole_number(os.environ.get("LOCAL_WORLD_SIZE", ""))
+    if told:
+        return Measure("local ranks", told, "LOCAL_WORLD_SIZE, set by torchrun")
+    return Measure("local ranks", 1, "no LOCAL_WORLD_SIZE: not started by torchrun")
 
 
-def usable_cpus(root: PathLike = "/", local_ranks: int = 1) -> Measure[int]:
+def usable_cpus(root: PathLike = "/", ranks: Optional[Measure[int]] = None) -> Measure[int]:
     """CPUs for this process: the least of affinity and cgroup quota, shared among local ranks.
 
     A quota of 1.5 CPUs counts as 1: the kernel would stop a second busy process half of the time.
 
     Args:
         root: where `proc` and `sys` are looked for; tests pass a folder.
-        local_ranks: training processes on this machine that share its CPUs.
+        ranks: training processes on this machine that share its CPUs; None: `local_ranks()`.
 
     Returns:
         A count of at least 1, named "CPUs".
@@ -88,9 +78,10 @@ def usable_cpus(root: PathLike = "/", local_ranks: int = 1) -> Measure[int]:
             count = by_quota
         else:
             source += f"; {quota.source} is not tighter"
-    if local_ranks > 1:
-        source += f"; {count} shared by {local_ranks} local ranks"
-        count = max(1, count // local_ranks)
+    ranks = local_ranks() if ranks is None else ranks
+    if ranks.value > 1:
+        source += f"; {count} shared by {ranks.value} local ranks ({ranks.source})"
+        count = max(1, count // ranks.value)
     return Measure("CPUs", count, source)
 
 
@@ -99,10 +90,13 @@ def cpu_quota(root: PathLike = "/") -> Optional[Measure[float]]:
     tightest: Optional[Measure[float]] = None
     for version, folder in _groups(root, "cpu"):
         if version == 2:
-            name, words = "cpu.max", _read(folder / "cpu.max").split()
+            name, words = "cpu.max", read_text(folder / "cpu.max").split()
         else:
             name = "cpu.cfs_quota_us"
-            words = [_read(folder / name).strip(), _read(folder / "cpu.cfs_period_us").strip()]
+            words = [
+                read_text(folder / name).strip(),
+                read_text(folder / "cpu.cfs_period_us").strip(),
+            ]
         numbers = [_whole_number(word) for word in words]
         if len(numbers) != 2 or not numbers[0] or not numbers[1]:
             continue  # "max", -1, or no such file: no quota at this level
@@ -139,13 +133,29 @@ def memory_available_bytes(root: PathLike = "/") -> Measure[int]:
         used_in, cache_in = "memory.current", "inactive_file"
         if version == 1:
             used_in, cache_in = "memory.usage_in_bytes", "total_inactive_file"
-        used = _whole_number(_read(folder / used_in)) or 0
+        used = _whole_number(read_text(folder / used_in)) or 0
         used -= _table(folder / "memory.stat").get(cache_in, 0)
         free = max(0, limit - max(0, used))
         if best.value == 0 or free < best.value:
             what = f"cgroup v{version} limit of {bytes_text(limit)} less what is used"
             best = Measure("", free, f"{what} ({_shown(root, folder)})")
     return Measure("memory available", best.value, best.source)
+
+
+def oom_kills(root: PathLike = "/") -> Measure[int]:
+    """How often the kernel has killed a process of our cgroups because their memory ran out.
+
+    Returns:
+        A count, named "killed for memory", which means something beside an earlier one. 0 where
+        the system does not say.
+    """
+    count, source = 0, "no cgroup that counts them"
+    for version, folder in _groups(root, "memory"):
+        name = "memory.events" if version == 2 else "memory.oom_control"
+        found = _table(folder / name).get("oom_kill")
+        if found is not None:
+            count, source = count + found, f"cgroup v{version} ({_shown(root, folder / name)})"
+    return Measure("killed for memory", count, source)
 
 
 def _affinity() -> Tuple[Set[int], str]:
@@ -160,7 +170,7 @@ def _affinity() -> Tuple[Set[int], str]:
 def _threads_per_core(root: PathLike, cpus: Set[int]) -> str:
     """Say when CPUs share cores: two hardware threads decode less than twice as fast as one."""
     folder = Path(root, "sys/devices/system/cpu")
-    cores = {_read(folder / f"cpu{cpu}/topology/thread_siblings_list").strip() for cpu in cpus}
+    cores = {read_text(folder / f"cpu{cpu}/topology/thread_siblings_list").strip() for cpu in cpus}
     if "" in cores or len(cores) >= len(cpus):
         return ""
     ending = "s" if len(cores) > 1 else ""
@@ -170,7 +180,7 @@ def _threads_per_core(root: PathLike, cpus: Set[int]) -> str:
 def _groups(root: PathLike, controller: str) -> Iterator[Tuple[int, Path]]:
     """(version, folder) of our group and of its parents up to the mount point, for a controller."""
     own: Dict[str, str] = {}
-    for line in _read(Path(root, "proc/self/cgroup")).splitlines():
+    for line in read_text(Path(root, "proc/self/cgroup")).splitlines():
         parts = line.split(":", 2)
         if len(parts) == 3:
             own.update(dict.fromkeys(parts[1].split(","), parts[2]))  # version 2 has no name: ""
@@ -203,7 +213,7 @@ def _below(path: str, fs_root: str) -> List[str]:
 def _memory_limits(root: PathLike) -> Iterator[Tuple[int, Path, int, str]]:
     for version, folder in _groups(root, "memory"):
         name = "memory.max" if version == 2 else "memory.limit_in_bytes"
-        found = [(_whole_number(_read(folder / name)) or 0, name)]
+        found = [(_whole_number(read_text(folder / name)) or 0, name)]
         # Version 1 also tells the limit of parents that are not mounted here.
         inherited = _table(folder / "memory.stat").get("hierarchical_memory_limit", 0)
         found.append((inherited, "memory.stat"))
@@ -226,7 +236,7 @@ def _host_memory(root: PathLike, field: str, pages: str) -> Measure[int]:
 def _table(path: Path) -> Dict[str, int]:
     """Lines of 'name number' (memory.stat) or 'Name: number kB' (meminfo) as a dictionary."""
     table = {}
-    for line in _read(path).splitlines():
+    for line in read_text(path).splitlines():
         words = line.replace(":", " ").split()
         number = _whole_number(words[1]) if len(words) > 1 else None
         if number is not None:
@@ -239,17 +249,5 @@ def _whole_number(text: str) -> Optional[int]:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def _unescape(text: str) -> str:
-    r"""Mountinfo writes a space as \040, a backslash as \134 and so on."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
-
-
 def _shown(root: PathLike, path: Path) -> str:
     return "/" + path.relative_to(root).as_posix()
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return ""

@@ -10,11 +10,17 @@ the types at run time.
 
 import dataclasses
 import math
-from typing import Any, Dict, List, Literal, Optional, Union, get_args
+from typing import Any, Dict, Literal, Optional, Union, get_args
 
 from train.errors import ConfigError
 
 Auto = Literal["auto"]
+START_METHODS = ("fork", "forkserver", "spawn")
+
+
+def kind_of(asked: str) -> str:
+    """auto, process or thread, of `data.workers_kind`, which may also say how processes start."""
+    return "process" if asked in START_METHODS else asked
 
 
 def _check(condition: bool, key: str, expected: str, value: Any) -> None:
@@ -34,9 +40,10 @@ class DataConfig:
     """The data and the loader."""
 
     path: str = "data/sample"
-    """Folder of images: DIR/train/<class>/... and DIR/val/<class>/..., or DIR/<class>/... (then
-    `val_share` of it is set aside). Or what `train pack` made, or a container: tar shards
-    (WebDataset), LMDB, HDF5, TFRecord. Default: the generated sample that `make train` makes."""
+    """Folder of images: `DIR/train/<class>/...` and `DIR/val/<class>/...`, or `DIR/<class>/...`
+    (then `val_share` of it is set aside). Or what `train pack` made, or a container: tar shards
+    (WebDataset), LMDB, HDF5, TFRecord. Or a source of your own: `mypkg.data:drawings` is the
+    function `drawings` of mypkg/data.py. Default: the generated sample that `make train` makes."""
 
     val_share: float = 0.1
     """Share of each class set aside for validation where there is no val folder, in (0, 1). The
@@ -47,8 +54,8 @@ class DataConfig:
     expect."""
 
     batch_size: int = 64
-    """Images per batch on this device. Raise it until the device's memory is nearly full; then
-    `optim.accumulate` goes further."""
+    """Images per batch on each device: on 4 GPUs a step sees 4 times as many. Raise it until the
+    device's memory is nearly full; then `optim.accumulate` goes further."""
 
     crop_min: float = 0.08
     """Smallest share of the image's area that a random training crop covers, in (0, 1]. 0.08 is the
@@ -59,21 +66,21 @@ class DataConfig:
     digits."""
 
     workers: Union[int, Auto] = "auto"
-    """Workers that decode. auto: from the CPUs this process may really use (affinity and cgroup
-    quota), fitted to memory. 0: decode in the training process."""
+    """Workers that decode. auto: what `train tune` has found for this machine and these data; a run
+    of 10,000 images and more finds it out itself, once. Else from the CPUs this process may really
+    use (affinity and cgroup quota). Fitted to memory. 0: decode in the training process."""
 
     prefetch: Union[int, Auto] = "auto"
-    """Batches that each worker keeps ready. auto: 4 with CUDA, 2 on the CPU, fewer where memory is
-    short."""
+    """Batches that each worker keeps ready. auto: tuned with the workers; else 4 with CUDA, 2 on
+    the CPU; fewer where memory is short."""
 
-    workers_kind: Literal["auto", "process", "thread"] = "auto"
+    workers_kind: Literal["auto", "thread", "process", "fork", "forkserver", "spawn"] = "auto"
     """What a worker is. Threads share one process: less memory, a faster start; the steps of our
     own line let them run side by side. Python code of yours, a transform for one, does that in
-    processes alone. auto: processes, which were as fast where it was measured (docs/log.md)."""
-
-    start_method: Literal["auto", "fork", "forkserver", "spawn"] = "auto"
-    """How workers start. auto: fork on Linux, since it shares the file list without a copy. Choose
-    forkserver when a library of yours does not survive a fork."""
+    processes alone. auto: tuned with the workers; else processes, which were as fast where it was
+    measured (docs/log.md). process starts them by fork on Linux, since that shares the file list
+    without a copy; fork, forkserver and spawn start processes in that way. Choose forkserver when a
+    library of yours does not survive a fork."""
 
     resize: Literal["antialias", "bilinear", "dct"] = "antialias"
     """How a window is scaled. antialias: triangle filter, as torchvision and Pillow do it.
@@ -81,9 +88,11 @@ class DataConfig:
     whose window is at least three times as large as needed only 1/2, 1/4 or 1/8 of the pixels is
     decoded; at most one level off on the average, faster for images of several megapixels."""
 
-    trust: bool = False
-    """Unpickle what a container holds as Python pickles. It runs code that came with the data, so
-    it is off."""
+    trust: Literal["nothing", "data", "code"] = "data"
+    """What is believed. nothing: the checksum of each coefficient record is compared whenever it is
+    read, which takes about as long as all else; a wrong one is a bad sample. data: numbers that
+    make sense are right. code: what a container holds as Python pickles is unpickled, which runs
+    code that came with the data."""
 
     max_pixels: int = 178_956_970
     """Larger images are bad samples, decided from the header before decoding (decompression bombs).
@@ -100,6 +109,8 @@ class DataConfig:
     def __post_init__(self) -> None:
         """Check the ranges."""
         _refuse_null("data", self)
+        if not self.path:  # it would mean the current folder
+            raise ConfigError("data.path is empty: name a folder; is a shell variable not set?")
         _check(0 < self.val_share < 1, "data.val_share", "between 0 and 1", self.val_share)
         _check(8 <= self.image_size <= 8192, "data.image_size", "8 to 8192", self.image_size)
         _check(self.batch_size >= 1, "data.batch_size", ">= 1", self.batch_size)
@@ -119,7 +130,7 @@ class ModelConfig:
 
     name: str = "resnet18"
     """Any classifier of torchvision by its name: resnet50, convnext_tiny, efficientnet_b0,
-    vit_b_16 ..."""
+    vit_b_16 ... Or one of your own: mypkg.models:tiny is the function tiny of mypkg/models.py."""
 
     weights: Optional[str] = None
     """File of weights to start from: a checkpoint of this package, or a state dict. Layers whose
@@ -157,6 +168,11 @@ class OptimConfig:
     batch normalisation), when memory is short. The last, partial window is scaled by its own
     size."""
 
+    ema: Optional[float] = None
+    """Decay of a running mean of the weights, in (0, 1), moved on at each optimizer step and
+    evaluated in their place: 0.999 averages about the last 1,000 steps. It takes the memory of the
+    weights once more. null: none."""
+
     def __post_init__(self) -> None:
         """Check the ranges."""
         _refuse_null("optim", self)
@@ -173,6 +189,8 @@ class OptimConfig:
             self.label_smoothing,
         )
         _check(self.accumulate >= 1, "optim.accumulate", ">= 1", self.accumulate)
+        if self.ema is not None:
+            _check(0 < self.ema < 1, "optim.ema", "null or between 0 and 1", self.ema)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,8 +198,8 @@ class RunConfig:
     """Where and on what it runs."""
 
     folder: Optional[str] = None
-    """Where the run is written. null: runs/<data>-<model>-<date and time>. An existing run is never
-    overwritten."""
+    """Where the run is written. null: `runs/<data>-<model>-<date and time>`. An existing run is
+    never overwritten."""
 
     seed: int = 42
     """All randomness is a function of (seed, epoch, index), never of the number of workers."""
@@ -228,24 +246,6 @@ class Config:
     run: RunConfig = dataclasses.field(default_factory=RunConfig)
 
 
-# These decide how a run is carried out, not what it computes: a resumed run may change them.
-FREE_ON_RESUME = frozenset(
-    {
-        "data.path",  # the folder may have moved; the checkpoint compares its classes and size
-        "data.workers",
-        "data.prefetch",
-        "data.start_method",
-        "data.workers_kind",
-        "data.bad_budget",
-        "run.folder",
-        "run.checkpoint_minutes",
-        "run.max_steps",
-        "run.resume",
-        "run.device",
-    }
-)
-
-
 def flatten(config: Config) -> Dict[str, Any]:
     """The settings as one level of `section.key: value`, plain types only."""
     return {
@@ -253,12 +253,3 @@ def flatten(config: Config) -> Dict[str, Any]:
         for section, fields in dataclasses.asdict(config).items()
         for key, value in fields.items()
     }
-
-
-def conflicts(saved: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
-    """Lines 'key: saved -> now' for each setting that changes what a resumed run computes."""
-    return [
-        f"{key}: {saved.get(key)!r} -> {now.get(key)!r}"
-        for key in sorted(set(saved) | set(now))
-        if key not in FREE_ON_RESUME and saved.get(key) != now.get(key)
-    ]

@@ -6,6 +6,7 @@ Each message says what, where, what was expected and what to do.
 TrainError                exit code 2, message without a traceback
 |- ConfigError            a setting is unknown, of the wrong type, or contradicts another
 |- DataError              the data is missing, unreadable, or too much of it is bad
+|  `- DataGone            it was there and is gone, for so long that the run no longer waits
 |- CheckpointError        a checkpoint is torn, foreign, or does not fit this run
 `- SetupError             the machine or the environment lacks something (disk, package, device)
 Interrupted               a signal ended the run after it was saved: exit code 128 + signal
@@ -29,6 +30,10 @@ class ConfigError(TrainError, ValueError):
 
 class DataError(TrainError):
     """The data is missing, unreadable, or more of it is bad than the budget allows."""
+
+
+class DataGone(DataError):
+    """What a run reads from was there and is gone, longer than workers wait for it."""
 
 
 class CheckpointError(TrainError):

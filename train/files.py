@@ -3,7 +3,7 @@
 import errno
 import os
 from pathlib import Path
-from typing import Optional, Union
+from typing import Callable, Optional, Union
 
 from train.errors import SetupError
 
@@ -13,7 +13,12 @@ def never_wait(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def write_whole(path: Path, content: Union[bytes, memoryview], also: Optional[Path] = None) -> None:
+def write_whole(
+    path: Path,
+    content: Union[bytes, memoryview],
+    also: Optional[Path] = None,
+    before: Optional[Callable[[], None]] = None,
+) -> None:
     """Write a file so that a crash at any moment leaves the old one or the new one, never a part.
 
     Args:
@@ -21,6 +26,7 @@ def write_whole(path: Path, content: Union[bytes, memoryview], also: Optional[Pa
         content: the bytes.
         also: a second name for the same content in the same folder, set first; a hard link where
             the file system has them, so that nothing is written twice.
+        before: called when the new content is on the disk and before the old one goes.
 
     Raises:
         SetupError: the disk is full, a quota is reached, or the folder can't be written; the old
@@ -35,6 +41,8 @@ def write_whole(path: Path, content: Union[bytes, memoryview], also: Optional[Pa
                 os.fsync(file.fileno())
             if also is not None:
                 _set_link(beside, also, content)
+            if before is not None:
+                before()
             os.replace(beside, path)
         finally:
             beside.unlink(missing_ok=True)

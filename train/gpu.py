@@ -26,7 +26,7 @@ def gpus() -> Tuple[List[Gpu], str]:
     """The GPUs of this machine by NVML, which starts no CUDA context.
 
     Returns:
-        The GPUs, and a note: why there are none, or what CUDA_VISIBLE_DEVICES hides from CUDA.
+        The GPUs, and a note on why there are none, or what CUDA_VISIBLE_DEVICES hides from CUDA.
     """
     try:
         import pynvml

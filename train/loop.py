@@ -1,62 +1,28 @@
 """Stop 9 of the line: device batch -> loss. One training epoch, one evaluation; nothing else."""
 
-import math
+import itertools
 import time
-from typing import Callable, Iterable, List, NamedTuple, Optional, Sequence
+from typing import Callable, Iterable, List, Optional, Sequence
 
 import torch
 import torch.nn.functional as F
 
+from train import ema
 from train.checkpoint import State
 from train.console import Bar
 from train.data.batch import NO_LABEL, Batch
 from train.data.prefetch import DeviceBatch
+from train.dist import ALONE, Group
+from train.diverged import Divergence
 from train.errors import TrainError
-from train.model import learning_rate
 from train.precision import MAX_SKIPPED_IN_A_ROW, Precision
+from train.replica import Replica
+from train.schedule import Schedule, windows
+from train.scores import Scores, scores_of, sums_of
 from train.timing import Timing, WaitClock
 
 REFRESH_S = 1.0
 """Seconds between two looks at the loss: reading it makes the host wait for the device."""
-
-
-class Schedule(NamedTuple):
-    """How long and how fast.
-
-    Attributes:
-        total_steps, warmup_steps: optimizer steps of the whole run.
-        peak_lr: highest learning rate.
-        accumulate: batches per step.
-        label_smoothing: share of the target spread over all classes.
-        max_steps: stop after so many steps; None: at the end.
-    """
-
-    total_steps: int
-    warmup_steps: int
-    peak_lr: float
-    accumulate: int
-    label_smoothing: float
-    max_steps: Optional[int]
-
-
-class Scores(NamedTuple):
-    """Means over the samples that count.
-
-    Attributes:
-        loss: cross entropy.
-        top1, top5: share of right answers among the best one, the best five.
-        samples: how many counted.
-    """
-
-    loss: float
-    top1: float
-    top5: float
-    samples: int
-
-
-def windows(batch_sizes: Sequence[int], accumulate: int) -> List[List[int]]:
-    """Group the batches of an epoch into optimizer steps; the last window may be shorter."""
-    return [list(batch_sizes[i : i + accumulate]) for i in range(0, len(batch_sizes), accumulate)]
 
 
 def train_epoch(
@@ -69,56 +35,71 @@ def train_epoch(
     after_step: Callable[[], bool],
     on_batch: Callable[[Batch], None],
     bar: Bar,
+    replica: Optional[Replica] = None,
+    divergence: Optional[Divergence] = None,
 ) -> Timing:
     """Train to the end of the current epoch.
 
     Args:
-        state: advanced in place: weights, step, samples_seen, train_sums.
+        state: advanced in place: weights and their mean, step, samples_seen, train_sums (this
+            rank's share).
         batches: of this epoch, from `state.samples_seen` on.
-        batch_sizes: how large they will be; each window's loss is divided by its own number of
-            samples.
+        batch_sizes: how large they will be, over all ranks; each window's loss is divided by its
+            own number of samples.
         schedule: of the run.
         precision: of the run.
         device: where the model is.
         after_step: called when a step is done and the state is whole; True ends the epoch early.
         on_batch: called with each host batch (the ledger of bad samples).
         bar: moved on.
+        replica: what computes; None: the model alone.
+        divergence: watches the loss; None: one of its own.
 
     Raises:
         TrainError: the loss is no longer a number, or float16 overflows at every step.
     """
     state.model.train()
+    replica = replica or Replica(state.model)
+    divergence = divergence or Divergence(device)
     clock = WaitClock(device)
     stream = iter(clock.batches(batches))
     sums = state.train_sums.to(device)
     skipped_in_a_row, refreshed, begin = 0, 0.0, time.perf_counter()
     for window in windows(batch_sizes, schedule.accumulate):
-        lr = learning_rate(
-            state.step - state.skipped_steps,
-            schedule.total_steps,
-            schedule.warmup_steps,
-            schedule.peak_lr,
-        )
+        lr = schedule.lr(state)
         for group in state.optimizer.param_groups:
             group["lr"] = lr
         for number in range(len(window)):
             batch = next(stream)
+            state.in_step = True
             on_batch(batch.host)
-            with precision.autocast(device):
-                logits = state.model(batch.images)
-                losses = F.cross_entropy(
-                    logits, batch.labels, reduction="none", label_smoothing=schedule.label_smoothing
-                )
-                loss = losses.sum() / sum(window)
-            (loss if state.scaler is None else state.scaler.scale(loss)).backward()
-            sums += _sums(logits.detach(), batch.labels, losses.detach())
+            with replica.micro_step(last=number == len(window) - 1):
+                with precision.autocast(device):
+                    logits = replica(batch.images)
+                    losses = F.cross_entropy(
+                        logits,
+                        batch.labels,
+                        reduction="none",
+                        ignore_index=NO_LABEL,
+                        label_smoothing=schedule.label_smoothing,
+                    )
+                    # The ranks' mean of this is the gradient of one process with all samples.
+                    loss = losses.sum() * replica.size / sum(window)
+                (loss if state.scaler is None else state.scaler.scale(loss)).backward()
+            sums += sums_of(logits.detach(), batch.labels, losses.detach())
+            divergence.note(loss.detach(), state.epoch, state.step + 1, batch.host.indices)
+            bar.advance(batch.host.samples_seen - state.samples_seen)
             state.samples_seen = batch.host.samples_seen
-            bar.advance(len(batch.labels))
             if number < len(window) - 1:
                 clock.computed()
         stepped = _step(state)
-        clock.computed()
         state.step += 1
+        if stepped and state.average is not None:
+            ema.update(
+                state.average, state.model, schedule.ema or 0.0, state.step - state.skipped_steps
+            )
+        clock.computed()
+        state.in_step = False
         skipped_in_a_row = 0 if stepped else skipped_in_a_row + 1
         if skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             raise TrainError(
@@ -128,16 +109,15 @@ def train_epoch(
             )
         if time.perf_counter() - refreshed >= REFRESH_S:
             refreshed = time.perf_counter()
-            mean = _scores(sums).loss
-            refuse_nan(mean, state)
+            divergence.look()
             share = clock.wait_s / max(1e-9, refreshed - begin)
-            bar.advance(0, f"loss {mean:.3f}  waiting {share:.0%}")
+            bar.advance(0, f"loss {scores_of(sums).loss:.3f}  waiting {share:.0%}")
         state.train_sums = sums
         if after_step():
             break
     timing = clock.finish()
     state.train_sums = sums.cpu()
-    refuse_nan(_scores(state.train_sums).loss, state)
+    divergence.refuse()
     return timing
 
 
@@ -149,37 +129,50 @@ def evaluate(
     check_stop: Callable[[], None],
     on_batch: Callable[[Batch], None],
     bar: Bar,
+    group: Group = ALONE,
+    rounds: Optional[int] = None,
 ) -> Scores:
     """Score every validation sample once; bad samples count nowhere.
 
+    Each batch's sums are kept, and added up in the order of the batches, in float64: the scores are
+    the same to the last digit whichever rank had which batch.
+
     Args:
         model: left in evaluation mode.
-        batches: one pass.
+        batches: one pass over this rank's.
         precision: of the run.
         device: where the model is.
-        check_stop: called before each batch; may raise to leave.
+        check_stop: called before each round, by all ranks; may raise to leave.
         on_batch: called with each host batch.
         bar: moved on.
+        group: all ranks; in each round each of them has one batch, or none in the last.
+        rounds: how many; None: until the batches end.
     """
     model.eval()
-    sums = torch.zeros(4, dtype=torch.float64, device=device)
+    rows: List[torch.Tensor] = []
+    stream = iter(batches)
     with torch.no_grad():
-        for batch in batches:
+        for _ in itertools.count() if rounds is None else range(rounds):
+            batch = next(stream, None)
+            if batch is None and rounds is None:
+                break
             check_stop()
+            if batch is None:
+                continue
             on_batch(batch.host)
             with precision.autocast(device):
                 logits = model(batch.images)
                 losses = F.cross_entropy(
                     logits, batch.labels, reduction="none", ignore_index=NO_LABEL
                 )
-            sums += _sums(logits, batch.labels, losses)
-            bar.advance(len(batch.labels))
-    return _scores(sums)
-
-
-def train_scores(state: State) -> Scores:
-    """Means of the current epoch so far."""
-    return _scores(state.train_sums)
+            rows.append(sums_of(logits, batch.labels, losses))
+            bar.advance(len(batch.labels) * group.size)
+    mine = torch.stack(rows).cpu().tolist() if rows else []
+    dealt = itertools.zip_longest(*group.gather(mine))
+    sums = torch.zeros(4, dtype=torch.float64)
+    for row in (row for deal in dealt for row in deal if row is not None):
+        sums += torch.tensor(row, dtype=torch.float64)
+    return scores_of(sums)
 
 
 def _step(state: State) -> bool:
@@ -195,41 +188,3 @@ def _step(state: State) -> bool:
         state.skipped_steps += 0 if stepped else 1
     state.optimizer.zero_grad(set_to_none=True)
     return stepped
-
-
-def _sums(logits: torch.Tensor, labels: torch.Tensor, losses: torch.Tensor) -> torch.Tensor:
-    """Loss, top-1 hits, top-5 hits and count of one batch, float64 (4,).
-
-    It does not wait for the device.
-    """
-    counts = labels != NO_LABEL
-    best = logits.topk(min(5, logits.shape[1]), dim=1).indices
-    # A diverged model's NaNs would all "hit" class 0.
-    hits = (best == labels.unsqueeze(1)) & logits.isfinite().all(dim=1, keepdim=True)
-    return torch.stack(
-        [
-            losses.double().sum(),
-            hits[:, 0].sum().double(),
-            hits.any(dim=1).sum().double(),
-            counts.sum().double(),
-        ]
-    )
-
-
-def _scores(sums: torch.Tensor) -> Scores:
-    loss, top1, top5, samples = sums.tolist()
-    count = max(1.0, samples)
-    return Scores(loss / count, top1 / count, top5 / count, int(samples))
-
-
-def refuse_nan(loss: float, state: State, what: str = "training") -> None:
-    """Stop a run whose loss is no longer a number, before such weights are saved.
-
-    Raises:
-        TrainError: says at which step and what to lower.
-    """
-    if not math.isfinite(loss):
-        raise TrainError(
-            f"the {what} loss is {loss} at epoch {state.epoch + 1}, step {state.step}: the model "
-            "diverged; lower optim.lr or raise optim.warmup_epochs. What was saved before is intact"
-        )

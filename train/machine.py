@@ -3,7 +3,7 @@
 Import this before torch: an OpenMP library may change the CPU affinity when it is loaded. Every
 number comes as a `Measure` with its source, so a log line or the report can say where it is from.
 Nothing here ends a run: what cannot be read is "unknown", with the reason. CPUs and memory are read
-in `cgroup.py`, GPUs in `gpu.py`.
+in `cgroup.py`, GPUs in `gpu.py`, the driver in `driver.py`, disks in `disk.py`.
 """
 
 import json
@@ -12,18 +12,21 @@ import platform
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Dict, List
 
 from train.cgroup import (
     Measure,
-    PathLike,
     bytes_text,
+    local_ranks,
     memory_available_bytes,
     memory_limit_bytes,
-    mounts,
+    oom_kills,
     usable_cpus,
 )
+from train.disk import disk_kind, file_system
+from train.driver import driver_problem, driver_row
 from train.gpu import Gpu, GpuUtilisation, gpu_rows, gpus
+from train.mounts import PathLike
 
 __all__ = [
     "Gpu",
@@ -31,11 +34,15 @@ __all__ = [
     "Measure",
     "bytes_text",
     "describe",
+    "disk_kind",
+    "driver_problem",
     "file_system",
     "gpus",
+    "local_ranks",
     "lock_hash",
     "memory_available_bytes",
     "memory_limit_bytes",
+    "oom_kills",
     "open_file_limit",
     "raise_open_file_limit",
     "shm_free_bytes",
@@ -83,7 +90,7 @@ def raise_open_file_limit() -> Measure[int]:
     """Raise the soft limit of open files to the hard one: each batch in flight holds descriptors.
 
     Returns:
-        The limit that now holds. Never raises: where it can't be changed, the source says why.
+        The limit that now holds. Where it can't be changed nothing is raised; the source says why.
     """
     try:
         import resource  # Unix alone has it
@@ -98,31 +105,22 @@ def raise_open_file_limit() -> Measure[int]:
         return Measure("open files", now.value, f"{now.source}; could not be raised ({error})")
 
 
-def file_system(path: PathLike) -> Tuple[str, str]:
-    """Type and mount point of the file system that holds `path`: ('nfs4', '/data').
-
-    The path need not exist. Without mountinfo (not Linux) the answer is ('unknown', '').
-    """
-    real = os.path.realpath(path)
-    best = ("unknown", "")
-    for mount in mounts():
-        inside = real == mount.point or real.startswith(mount.point.rstrip("/") + "/")
-        if inside and len(mount.point) >= len(best[1]):  # at one point the later hides the earlier
-            best = (mount.kind, mount.point)
-    return best
-
-
-def describe(local_ranks: int = 1) -> List[Measure[str]]:
+def describe(data: PathLike = ".") -> List[Measure[str]]:
     """All of it as rows for `train info` and `machine.json`: name, value as text, source.
 
     It imports none of the packages it names. Called after `import torch` it also shows which OpenMP
     libraries and which libstdc++ are loaded.
+
+    Args:
+        data: a path on the disk that the data are read from.
     """
-    rows = [_as_text(usable_cpus(local_ranks=local_ranks))]
+    rows = [_as_text(usable_cpus()), _as_text(local_ranks())]
     for size in (memory_limit_bytes(), memory_available_bytes(), shm_free_bytes()):
         rows.append(Measure(size.name, bytes_text(size.value), size.source))
     rows.append(_as_text(open_file_limit()))
+    rows.append(disk_kind(data))
     rows += gpu_rows()
+    rows.append(driver_row())
     rows.append(Measure("kernel", f"{platform.system()} {platform.release()}", platform.machine()))
     rows.append(Measure("Python", platform.python_version(), sys.prefix))
     rows += [_environment_row()]

@@ -4,7 +4,7 @@ import time
 from typing import Any, Dict, Iterator, Tuple
 
 from train.checkpoint import State
-from train.loop import Scores
+from train.scores import Scores
 from train.timing import Timing
 
 _SCALARS = {
@@ -38,7 +38,7 @@ def epoch_row(
             its end: then there is no speed to report.
         classes: of the data set; among five or fewer the best five are always right, so top-5 says
             nothing and is left out.
-        more: further fields.
+        more: further fields, those of `stages.stage_columns` among them.
     """
     known = images > 0 and timing.total_s > 0
     return {
@@ -80,9 +80,10 @@ def epoch_line(row: Dict[str, Any], epochs: int) -> str:
     if row["val_top5"] is not None:
         parts.append(f"val top-5 {row['val_top5']:.1%}")
     if row["images_per_s"] is not None:
+        short = f" ({row['short_stage']})" if row.get("short_stage") else ""
         parts += [
             f"{row['images_per_s']:.0f} images/s",
-            f"waiting for data {row['data_wait_share']:.1%}",
+            f"waiting for data {row['data_wait_share']:.1%}{short}",
             f"first batch {row['first_batch_s']:.2f} s",
         ]
     if row["gpu_util"] is not None:

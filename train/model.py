@@ -2,12 +2,13 @@
 
 import difflib
 import math
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple, Type
 
 import torch
 import torchvision
 from torch import nn
 
+from train import own_code
 from train.errors import CheckpointError, ConfigError
 
 MOMENTUM = 0.9
@@ -18,56 +19,104 @@ _PREFIXES = ("module.", "_orig_mod.")
 
 
 def build_model(name: str, num_classes: int) -> nn.Module:
-    """Any classifier of torchvision, from scratch.
+    """Any classifier of torchvision, from scratch; or one of a user's own.
 
     Args:
-        name: as torchvision.models lists it.
+        name: as torchvision.models lists it; or module:function, which is called with the number
+            of classes and returns a module: images, float (B, 3, S, S), to logits (B, classes).
         num_classes: outputs of the last layer.
 
     Raises:
         ConfigError: no such model; the nearest names are given.
     """
-    names = torchvision.models.list_models(module=torchvision.models)
-    if name not in names:
-        near = difflib.get_close_matches(name, names, n=3) or names[:3]
-        raise ConfigError(
-            f"model.name: torchvision has no classifier {name!r}; did you mean {', '.join(near)}?"
-        )
+    if ":" in name:
+        model = own_code.call("model.name", name, "a model", num_classes)
+        if not isinstance(model, nn.Module):
+            raise ConfigError(
+                f"model.name {name}: what it returns is {own_code.kind(model)}, expected an "
+                "nn.Module"
+            )
+        return model
+    check_name(name)
     options: Dict[str, Any] = {}
     if name in ("googlenet", "inception_v3"):  # their second heads would return more than logits
         options = {"aux_logits": False, "init_weights": True}
     return torchvision.models.get_model(name, weights=None, num_classes=num_classes, **options)
 
 
+def check_name(name: str) -> None:
+    """See that there is such a model, before anything that takes time; none is made.
+
+    Args:
+        name: see `build_model`.
+
+    Raises:
+        ConfigError: there is none; the nearest names are given.
+    """
+    if ":" in name:
+        own_code.find("model.name", name, "a model")
+        return
+    names = torchvision.models.list_models(module=torchvision.models)
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=3) or names[:3]
+        raise ConfigError(
+            f"model.name: torchvision has no classifier {name!r}; did you mean {', '.join(near)}? "
+            "One of your own is named module:function"
+        )
+
+
 def check_model(name: str, num_classes: int, image_size: int, batch: int) -> None:
     """Find out before a run begins whether the model takes such batches.
 
     Args:
-        name: as torchvision.models lists it.
+        name: see `build_model`.
         num_classes: outputs of the last layer.
         image_size: side of the images, pixels.
         batch: images; the smallest batch that training will meet.
 
     Raises:
         ConfigError: the model's own reason: a fixed image size, too small an image, one image in
-            a batch normalisation.
+            a batch normalisation. Or what it gives is not one number for each class.
     """
+    # Of a user's own model anything may come; torchvision's refuse a size in these ways.
+    refusals: Tuple[Type[BaseException], ...] = (AssertionError, RuntimeError, ValueError)
+    if ":" in name:
+        refusals = (Exception, SystemExit)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # workers are not yet forked: no thread may exist that they would miss
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             model = build_model(name, num_classes).train()
-            model(torch.zeros(batch, 3, image_size, image_size))
+            _refuse_unsized(name, model)
+            logits = model(torch.zeros(batch, 3, image_size, image_size))
     except ConfigError:
         raise
-    except (AssertionError, RuntimeError, ValueError) as error:
+    except refusals as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if ":" in name:
+            reason = f"{own_code.told(error)}{own_code.place(error)}"
         raise ConfigError(
             f"model.name={name} can't be trained on batches of {batch} image(s) of {image_size} x "
             f"{image_size} pixels: {reason}; change data.image_size, data.batch_size or the model"
         ) from None
     finally:
         torch.set_num_threads(threads)
+    shape = tuple(getattr(logits, "shape", ()))
+    if shape != (batch, num_classes):
+        raise ConfigError(
+            f"model.name={name} gives {own_code.kind(logits)} of shape {shape} for {batch} "
+            f"image(s), expected logits of shape ({batch}, {num_classes}): one for each class"
+        )
+    if not any(value.requires_grad for value in model.parameters()):
+        raise ConfigError(f"model.name {name}: none of its parameters requires a gradient")
+
+
+def _refuse_unsized(name: str, model: nn.Module) -> None:
+    if any(isinstance(value, nn.parameter.UninitializedParameter) for value in model.parameters()):
+        raise ConfigError(
+            f"model.name {name}: it has layers whose size isn't known yet (such as LazyLinear); "
+            "call it once before you return it: model(torch.zeros(2, 3, size, size))"
+        )
 
 
 def load_weights(model: nn.Module, path: str) -> List[str]:
@@ -78,8 +127,8 @@ def load_weights(model: nn.Module, path: str) -> List[str]:
         path: a checkpoint of this package or a plain state dict.
 
     Returns:
-        Names whose shape differs and which start anew: the last layer, for another number of
-            classes.
+        Names whose shape differs and which start anew, as those of the last layer do for another
+        number of classes.
 
     Raises:
         CheckpointError: no such file, not weights, or weights of another model (names that don't

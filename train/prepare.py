@@ -1,10 +1,12 @@
 """What a run needs before its first step: device, data, settings, loaders, schedule."""
 
-import dataclasses
+import hashlib
 import math
+import socket
 import time
+import warnings
 from collections import Counter
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, NamedTuple, Optional
 
 import numpy as np
 import torch
@@ -16,17 +18,21 @@ from train.data import build_loader
 from train.data.decode import describe
 from train.data.loader import Loader
 from train.data.sampler import Sampler
-from train.data.settings import LoaderSettings, MachineView, Requested, Setting, choose
+from train.data.settings import LoaderSettings, MachineView, Requested, choose
 from train.data.sources import Source
-from train.data.sources.folder import describe_skipped
+from train.data.sources.skipped import describe_skipped
 from train.data.sources.splits import Splits, open_splits
-from train.errors import BadSample, SetupError
-from train.loop import Schedule
-from train.precision import Precision
-from train.run_folder import RunFolder
+from train.dist import ALONE, Group
+from train.driver import cuda_error_meaning
+from train.errors import BadSample, DataError, SetupError
+from train.schedule import Schedule
+from train.tune.known import known_settings
 
 LOOKED_AT = 16
 """Images whose content is looked at, to say at the start how it is decoded."""
+
+FEW_IMAGES, FEW_A_CLASS = 100, 10
+"""With fewer images to validate on, in all or a class, it is said that top-1 is coarse."""
 
 IMAGES_PER_LR = 256
 """The linear scaling rule: a peak learning rate of 0.1 for so many images a step."""
@@ -45,9 +51,17 @@ def choose_device(asked: str) -> torch.device:
     Raises:
         SetupError: CUDA was asked for and is not there; says why where PyTorch knows.
     """
-    if asked == "cpu" or (asked == "auto" and not torch.cuda.is_available()):
+    if asked == "cpu":
         return torch.device("cpu")
-    if not torch.cuda.is_available():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        is_there = torch.cuda.is_available()  # why it is not, PyTorch says in a warning
+    meaning = cuda_error_meaning(" ".join(str(warning.message) for warning in told))
+    if asked == "auto" and not is_there:
+        if told:
+            say(f"warning: no GPU is used: {meaning or told[0].message}")
+        return torch.device("cpu")
+    if not is_there:
         built = (
             f"this PyTorch is built for CUDA {torch.version.cuda}"
             if torch.version.cuda
@@ -55,7 +69,8 @@ def choose_device(asked: str) -> torch.device:
         )
         raise SetupError(
             f"run.device=cuda, but PyTorch {torch.__version__} finds no GPU ({built}); "
-            "check nvidia-smi and the driver's version, start containers with --gpus all, "
+            + (f"{meaning}; " if meaning else "")
+            + "check nvidia-smi and the driver's version, start containers with --gpus all, "
             "or use run.device=cpu"
         )
     return torch.device("cuda", torch.cuda.current_device())
@@ -77,7 +92,7 @@ def open_data(config: Config) -> Splits:
         config.run.seed,
         config.data.allow_empty_classes,
         progress,
-        config.data.trust,
+        config.data.trust == "code",
     )
     names = ", ".join(splits.classes[:6]) + (" ..." if len(splits.classes) > 6 else "")
     say(
@@ -89,6 +104,55 @@ def open_data(config: Config) -> Splits:
         say(f"          {line}", indent=10)
     say(f"decode    {_how_decoded(splits.train, config.data.resize)}", indent=10)
     return splits
+
+
+def few_to_validate(num_images: int, num_classes: int) -> str:
+    """That the scores of so few images tell little; '' where there are enough.
+
+    Args:
+        num_images: to validate on.
+        num_classes: of the data.
+    """
+    if not num_images or num_images >= max(FEW_IMAGES, FEW_A_CLASS * num_classes):
+        return ""
+    each = (
+        f"each is {round(100 / num_images, 1):g} points of top-1" if num_images < FEW_IMAGES else ""
+    )
+    rare = (
+        f"about {round(num_images / num_classes, 1):g} a class"
+        if num_images < FEW_A_CLASS * num_classes
+        else ""
+    )
+    return (
+        f"validation on few images: {num_images}, {', '.join(filter(None, (rare, each)))}. "
+        "Small differences tell nothing; more of them, or a larger data.val_share where they are "
+        "set aside, tell more"
+    )
+
+
+def refuse_other_data(splits: Splits, group: Group) -> None:
+    """See that all ranks found the same images, whatever machine they are on.
+
+    Raises:
+        DataError: names the machines and what each has.
+    """
+    digest = hashlib.blake2b(repr(splits.classes).encode("utf-8", "backslashreplace"))
+    for source in (splits.train, splits.val):
+        for index in np.linspace(0, len(source) - 1, num=min(LOOKED_AT, len(source))).astype(int):
+            digest.update(source.key(int(index)).encode("utf-8", "backslashreplace") + b"\0")
+    mine = (len(splits.train), len(splits.val), digest.hexdigest())
+    found = group.gather((socket.gethostname(), mine))
+    odd = [rank for rank, (_, other) in enumerate(found) if other != found[0][1]]
+    if odd:
+        lines = "".join(
+            f"\n  rank {rank} on {found[rank][0]}: {found[rank][1][0]} training and "
+            f"{found[rank][1][1]} validation images, list {found[rank][1][2][:8]}"
+            for rank in [0, *odd[:4]]
+        )
+        raise DataError(
+            f"the ranks do not find the same data below {str(splits.root)!r}, so they would train "
+            f"on other images than they say; mount or copy the same folder everywhere:{lines}"
+        )
 
 
 def _how_decoded(source: Source, resize: str) -> str:
@@ -106,23 +170,49 @@ def _how_decoded(source: Source, resize: str) -> str:
 
 
 def choose_settings(
-    config: Config, device: torch.device, cpus: machine.Measure[int]
+    config: Config,
+    device: torch.device,
+    cpus: machine.Measure[int],
+    splits: Optional[Splits] = None,
+    group: Group = ALONE,
 ) -> LoaderSettings:
-    """The loader's settings for this machine, after raising its limit of open files."""
+    """The loader's settings for this machine, after raising its limit of open files.
+
+    With `splits`, what is auto is what tuning has found for them; where it pays it is found now, by
+    rank 0 for all.
+    """
     data = config.data
+    known = None
+    if splits is not None:
+        first = group.is_first
+        known = group.share(known_settings(config, splits, device.type, cpus) if first else None)
     batch_bytes = data.batch_size * (data.image_size**2 * 3 + 8)
     machine.raise_open_file_limit()
     return choose(
-        Requested(data.workers, data.prefetch, data.start_method, data.workers_kind),
-        MachineView(device.type, cpus, machine.memory_limit_bytes(), machine.shm_free_bytes()),
+        Requested(data.workers, data.prefetch, data.workers_kind, known=known),
+        MachineView(
+            device.type,
+            cpus,
+            machine.memory_limit_bytes(),
+            machine.shm_free_bytes(),
+            machine.local_ranks().value,
+        ),
         batch_bytes,
         batch_bytes,
     )
 
 
-def build_loaders(config: Config, splits: Splits, settings: LoaderSettings) -> Loaders:
+def build_loaders(
+    config: Config, splits: Splits, settings: LoaderSettings, group: Group = ALONE
+) -> Loaders:
     """Both loaders; training ends with the last epoch, validation can be repeated for ever."""
-    common: Dict[str, Any] = {"config": config.data, "settings": settings, "seed": config.run.seed}
+    common: Dict[str, Any] = {
+        "config": config.data,
+        "settings": settings,
+        "seed": config.run.seed,
+        "rank": group.rank,
+        "world_size": group.size,
+    }
     return Loaders(
         build_loader(splits.train, train=True, epochs=config.optim.epochs, **common),
         build_loader(splits.val, train=False, epochs=None, **common),
@@ -130,8 +220,9 @@ def build_loaders(config: Config, splits: Splits, settings: LoaderSettings) -> L
 
 
 def images_per_step(config: Config, sampler: Sampler) -> int:
-    """Images of one optimizer step: what was asked for, but never more than there are."""
-    return min(config.data.batch_size * config.optim.accumulate, sampler.samples_per_epoch)
+    """Images of one optimizer step on all ranks: what was asked for, never more than there are."""
+    asked = config.data.batch_size * sampler.world_size * config.optim.accumulate
+    return min(asked, sampler.num_samples)
 
 
 def plan_schedule(config: Config, sampler: Sampler) -> Schedule:
@@ -146,55 +237,6 @@ def plan_schedule(config: Config, sampler: Sampler) -> Schedule:
         accumulate=optim.accumulate,
         label_smoothing=optim.label_smoothing,
         max_steps=config.run.max_steps,
+        epochs=optim.epochs,
+        ema=optim.ema,
     )
-
-
-def explain(
-    config: Config,
-    device: torch.device,
-    precision: Precision,
-    schedule: Schedule,
-    cpus: machine.Measure[int],
-    sampler: Sampler,
-) -> List[Setting]:
-    """What was chosen beside the loader's settings, each with its reason."""
-    images = images_per_step(config, sampler)
-    why_lr = "set by optim.lr"
-    if config.optim.lr == "auto":
-        why_lr = f"0.1 per {IMAGES_PER_LR} images, {images} a step"
-    why_device = "set by run.device"
-    if config.run.device == "auto":
-        why_device = "a GPU is there" if device.type == "cuda" else "PyTorch finds no GPU"
-    threads = f"of PyTorch, within {cpus.value} usable CPUs ({cpus.source})"
-    return [
-        Setting("device", str(device), why_device),
-        Setting("precision", precision.name, precision.reason),
-        Setting("threads", torch.get_num_threads(), threads),
-        Setting("peak learning rate", round(schedule.peak_lr, 6), why_lr),
-        Setting(
-            "steps", schedule.total_steps, f"optimizer steps in {config.optim.epochs} epoch(s)"
-        ),
-    ]
-
-
-def announce(
-    folder: RunFolder,
-    settings: List[Setting],
-    warnings: List[str],
-    num_train: int,
-    loaders: Loaders,
-) -> None:
-    """Print every number that was chosen, with its reason, and keep them in the run's folder."""
-    say(f"run       {folder.path}")
-    left_out = num_train - loaders.train.sampler.samples_per_epoch
-    if left_out:
-        say(
-            f"          {left_out} image(s) of each epoch's order are left out: "
-            "a last batch of 1 can't be normalised"
-        )
-    for setting in settings:
-        say(f"{setting.name:<19} {setting.value!s:<8} {setting.reason}", indent=29)
-    for warning in warnings:
-        say(f"warning: {warning}")
-    folder.write_json("settings.json", [dataclasses.asdict(setting) for setting in settings])
-    folder.write_json("machine.json", [dataclasses.asdict(row) for row in machine.describe()])

@@ -4,16 +4,16 @@ It reads what the run wrote. Each file may be missing or cut off: the page is ma
 says what is missing. All text is escaped: file names come from anywhere.
 """
 
-import html
 import shlex
 import statistics
 import string
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from train.files import write_whole
-from train.report_plots import Curve, draw_figure
+from train.report_charts import charts
+from train.report_text import counted, decimal, duration, escaped, percent
 from train.run_record import RunRecord, read_record
 
 _BAD_SAMPLES_SHOWN = 20
@@ -34,14 +34,15 @@ def write_report(run_dir: Path) -> Path:
     record = read_record(run_dir)
     template = string.Template(Path(__file__).with_name("report_page.html").read_text("utf-8"))
     page = template.substitute(
-        title=_text(f"{run_dir.name}: {_headline(record)}"),
-        run=_text(run_dir),
-        headline=_text(_headline(record)).replace(" %", "&nbsp;%"),
-        lead=_text(_lead(record)),
+        title=escaped(f"{run_dir.name}: {_headline(record)}"),
+        run=escaped(run_dir),
+        headline=escaped(_headline(record)).replace(" %", "&nbsp;%"),
+        lead=escaped(_lead(record)),
         notes=_notes(record.notes),
         tiles=_tiles(record),
-        charts="\n".join(_charts(record)),
+        charts="\n".join(charts(record)),
         epochs=_epoch_table(record),
+        profile=_profile(run_dir),
         settings=_rows(("Setting", "Value", "Why"), record.settings, ("name", "value", "reason")),
         bad_samples=_bad_samples(record),
         machine=_rows(("What", "Value", "From"), record.machine, ("name", "value", "source")),
@@ -51,31 +52,6 @@ def write_report(run_dir: Path) -> Path:
     path = run_dir / "report.html"
     write_whole(path, page.encode("utf-8"))
     return path
-
-
-def _text(value: Any) -> str:
-    """Make any value safe to show: HTML escaped, and what can't be seen or encoded as a code."""
-    shown = "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-        for letter in str(value)
-    )
-    return html.escape(shown)
-
-
-def _percent(share: Optional[float]) -> str:
-    return "unknown" if share is None else f"{100 * share:.1f} %"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _wait_share(record: RunRecord) -> Optional[float]:
@@ -89,6 +65,12 @@ def _wait_share(record: RunRecord) -> Optional[float]:
     return sum(share * seconds for share, seconds in pairs) / total_s if total_s > 0 else None
 
 
+def _best(record: RunRecord) -> Optional[Dict[str, Any]]:
+    """The first of the epochs with the highest top-1; None: no epoch has one."""
+    scored = [row for row in record.rows if row["val_top1"] is not None]
+    return max(scored, key=lambda row: row["val_top1"]) if scored else None
+
+
 def _headline(record: RunRecord) -> str:
     if not record.rows:
         return "No epoch is finished yet"
@@ -97,11 +79,14 @@ def _headline(record: RunRecord) -> str:
     of_planned = f"{done} of {planned}" if isinstance(planned, int) and planned > done else done
     after = f"after {of_planned} epoch" + ("" if of_planned == 1 else "s")
     top1 = record.rows[-1]["val_top1"]
-    result = f"No accuracy {after}" if top1 is None else f"Top-1 {_percent(top1)} {after}"
+    result = f"No accuracy {after}" if top1 is None else f"Top-1 {percent(top1)} {after}"
+    best = _best(record)
+    if top1 is not None and best is not None and percent(best["val_top1"]) != percent(top1):
+        result += f" (best {percent(best['val_top1'])}, epoch {best['epoch'] + 1})"
     share = _wait_share(record)
     if share is None:
         return result
-    return f"{result}; the device waited {_percent(share)} of its time for data"
+    return f"{result}; the device waited {percent(share)} of its time for data"
 
 
 def _lead(record: RunRecord) -> str:
@@ -121,30 +106,29 @@ def _lead(record: RunRecord) -> str:
 def _notes(notes: Sequence[str]) -> str:
     if not notes:
         return ""
-    return f'<div class="note">{"".join(f"<p>{_text(note)}</p>" for note in notes)}</div>'
+    return f'<div class="note">{"".join(f"<p>{escaped(note)}</p>" for note in notes)}</div>'
 
 
 def _tiles(record: RunRecord) -> str:
     if not record.rows:
         return ""
     last, tiles = record.rows[-1], []
-    scored = [row for row in record.rows if row["val_top1"] is not None]
-    if scored:
-        best = max(scored, key=lambda row: row["val_top1"])
-        tiles.append(("Best top-1", _percent(best["val_top1"]), f"epoch {best['epoch'] + 1}"))
+    best = _best(record)
+    if best is not None:
+        tiles.append(("Best top-1", percent(best["val_top1"]), f"epoch {best['epoch'] + 1}"))
     if last["val_top5"] is not None:
-        tiles.append(("Top-5", _percent(last["val_top5"]), "last epoch"))
+        tiles.append(("Top-5", percent(last["val_top5"]), "last epoch"))
     speeds = [row["images_per_s"] for row in record.rows if row["images_per_s"] is not None]
     if speeds:
         tiles.append(("Images per second", f"{statistics.median(speeds):,.0f}", "median of epochs"))
     if _wait_share(record) is not None:
-        tiles.append(("Waited for data", _percent(_wait_share(record)), "of training time"))
+        tiles.append(("Waited for data", percent(_wait_share(record)), "of training time"))
     uses = [row["gpu_util"] for row in record.rows if row["gpu_util"] is not None]
     if uses:
         tiles.append(("GPU in use", f"{statistics.mean(uses):.0f} %", "as nvidia-smi counts"))
     seconds = sum((row["train_s"] or 0) + (row["val_s"] or 0) for row in record.rows)
     if seconds:
-        tiles.append(("Time", _duration(seconds), _count(len(record.rows), "epoch")))
+        tiles.append(("Time", duration(seconds), counted(len(record.rows), "epoch")))
     cells = "".join(
         f'<div class="card"><dt>{name}</dt><dd>{value}<small>{note}</small></dd></div>'
         for name, value, note in tiles
@@ -152,44 +136,22 @@ def _tiles(record: RunRecord) -> str:
     return f'<dl class="tiles">{cells}</dl>'
 
 
-def _charts(record: RunRecord) -> Iterable[str]:
-    def column(name: str, factor: float = 1.0) -> List[Optional[float]]:
-        return [None if row[name] is None else factor * row[name] for row in record.rows]
-
-    epochs = [row["epoch"] + 1 for row in record.rows]
-    losses = [Curve("training", column("train_loss")), Curve("validation", column("val_loss"))]
-    yield draw_figure("Loss", epochs, losses)
-    top1 = [
-        Curve("train top-1", column("train_top1", 100)),
-        Curve("val top-1", column("val_top1", 100)),
-        Curve("val top-5", column("val_top5", 100)),
-    ]
-    yield draw_figure("Accuracy", epochs, top1, " %", (0, 100))
-    yield draw_figure(
-        "Images per second", epochs, [Curve("while training", column("images_per_s"))]
-    )
-    waits = column("data_wait_share", 100)
-    # At least 5 % high: noise of a tenth of a percent must not look like a mountain.
-    top = max([5.0] + [1.1 * wait for wait in waits if wait is not None])
-    curves = [Curve("share of training time", waits)]
-    yield draw_figure("Waiting for data", epochs, curves, " %", (0, min(top, 105)))
-
-
 def _epoch_table(record: RunRecord) -> str:
     if not record.rows:
         return ""
     columns = {
         "Epoch": lambda row: row["epoch"] + 1,
-        "Loss": lambda row: _number(row["train_loss"], ".3f"),
-        "Top-1": lambda row: _percent(row["train_top1"]),
-        "Val loss": lambda row: _number(row["val_loss"], ".3f"),
-        "Val top-1": lambda row: _percent(row["val_top1"]),
-        "Val top-5": lambda row: _percent(row["val_top5"]),
-        "Images/s": lambda row: _number(row["images_per_s"], ",.0f"),
-        "Waiting": lambda row: _percent(row["data_wait_share"]),
-        "First batch": lambda row: _number(row["first_batch_s"], ".2f", " s"),
-        "Rate": lambda row: _number(row["lr"], ".3g"),
-        "Skipped steps": lambda row: _number(row["skipped_steps"], ".0f"),
+        "Loss": lambda row: decimal(row["train_loss"], ".3f"),
+        "Top-1": lambda row: percent(row["train_top1"]),
+        "Val loss": lambda row: decimal(row["val_loss"], ".3f"),
+        "Val top-1": lambda row: percent(row["val_top1"]),
+        "Val top-5": lambda row: percent(row["val_top5"]),
+        "Images/s": lambda row: decimal(row["images_per_s"], ",.0f"),
+        "Waiting": lambda row: percent(row["data_wait_share"]),
+        "Short was": lambda row: escaped(row["short_stage"]) or "nothing",
+        "First batch": lambda row: decimal(row["first_batch_s"], ".2f", " s"),
+        "Rate": lambda row: decimal(row["lr"], ".3g"),
+        "Skipped steps": lambda row: decimal(row["skipped_steps"], ".0f"),
     }
     head = "".join(f"<th>{name}</th>" for name in columns)
     body = "".join(
@@ -198,10 +160,6 @@ def _epoch_table(record: RunRecord) -> str:
     )
     table = f'<table class="numbers"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return _details("Every epoch in numbers", f'<div class="scroll">{table}</div>')
-
-
-def _number(value: Optional[float], form: str, unit: str = "") -> str:
-    return "unknown" if value is None else f"{value:{form}}{unit}"
 
 
 def _details(title: str, inside: str) -> str:
@@ -213,7 +171,7 @@ def _rows(head: Sequence[str], rows: Optional[List[Dict[str, Any]]], keys: Seque
         return '<p class="muted">Not written down by this run.</p>'
     top = "".join(f"<th>{name}</th>" for name in head)
     body = "".join(
-        f"<tr>{''.join(f'<td>{_text(row.get(key, str()))}</td>' for key in keys)}</tr>"
+        f"<tr>{''.join(f'<td>{escaped(row.get(key, str()))}</td>' for key in keys)}</tr>"
         for row in rows
     )
     table = f'<table class="rows"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
@@ -224,11 +182,27 @@ def _bad_samples(record: RunRecord) -> str:
     if not record.bad_samples:
         return '<p class="muted">None was written down.</p>'
     number, shown = len(record.bad_samples), record.bad_samples[:_BAD_SAMPLES_SHOWN]
-    text = f"{_count(number, 'sample')} could not be used and {'was' if number == 1 else 'were'}"
+    text = f"{counted(number, 'sample')} could not be used and {'was' if number == 1 else 'were'}"
     text += " left out or replaced by another one."
     if number > len(shown):
         text += f" The first {len(shown)} are shown; bad_samples.jsonl has all."
     return f"<p>{text}</p>" + _rows(("File", "Why"), shown, ("key", "reason"))
+
+
+_PROFILES = {
+    "profile.svg": "flame graph of all processes: open it by itself, to search and to zoom",
+    "trace.json.gz": "trace of some steps by torch's profiler, for ui.perfetto.dev",
+    "stacks.txt": "stacks of all processes, taken by a signal",
+}
+
+
+def _profile(run_dir: Path) -> str:
+    """Links to what `make profile` has written."""
+    found = [(name, what) for name, what in _PROFILES.items() if (run_dir / name).is_file()]
+    if not found:
+        return ""
+    items = "".join(f'<li><a href="{name}">{name}</a>: {what}</li>' for name, what in found)
+    return f"<h2>Profile</h2><ul>{items}</ul>"
 
 
 def _commands(run_dir: Path) -> str:
@@ -246,7 +220,7 @@ def _commands(run_dir: Path) -> str:
     ]
     return "".join(
         f'<div class="command"><p>{title}</p><div class="card"><pre>'
-        f"{' '.join(f'<span>{_text(word)}</span>' for word in words)}</pre></div></div>"
+        f"{' '.join(f'<span>{escaped(word)}</span>' for word in words)}</pre></div></div>"
         for title, words in lines
     )
 
@@ -254,5 +228,5 @@ def _commands(run_dir: Path) -> str:
 def _config(text: Optional[str]) -> str:
     if not text:
         return ""
-    lines = "\n".join(_text(line) for line in text.splitlines())
+    lines = "\n".join(escaped(line) for line in text.splitlines())
     return _details("The whole configuration", f"<pre>{lines}</pre>")

@@ -2,7 +2,9 @@
 
 ```
 runs/<name>/  config.yaml  settings.json  machine.json  metrics.jsonl  bad_samples.jsonl
-              checkpoints/last.pt  checkpoints/best.pt  tensorboard/  report.html
+              checkpoints/{last,previous,best}.pt  tensorboard/  report.html
+              diverged.json (a loss that was no number)  launch.json (under torchrun)
+              status.json while it runs; profile.svg, trace.json.gz, stacks.txt of make profile
 ```
 """
 
@@ -41,7 +43,9 @@ class RunFolder:
         self.bad_samples = path / "bad_samples.jsonl"
         self.tensorboard = path / "tensorboard"
         self.last = path / "checkpoints" / "last.pt"
+        self.previous = path / "checkpoints" / "previous.pt"
         self.best = path / "checkpoints" / "best.pt"
+        self.diverged = path / "diverged.json"
 
     @classmethod
     def create(cls, config: Config) -> "RunFolder":
@@ -78,14 +82,27 @@ class RunFolder:
         python = shlex.quote(sys.executable)
         return f"{python} -m train fit --run.resume {shlex.quote(str(self.path))}"
 
+    def longer_command(self, epochs: int) -> str:
+        """What to type to train so many epochs more, in a run of their own."""
+        words = [sys.executable, "-m", "train", "fit", "--config", str(self.config)]
+        words += ["--model.weights", str(self.last), "--run.folder", f"{self.path}-longer"]
+        return shlex.join([*words, "--optim.epochs", str(epochs)])
+
     def _is_free(self) -> bool:
-        """Empty, or what a start left that failed before anything was saved."""
+        """Empty, or what a start left that failed or was killed before anything was saved."""
         if not self.path.is_dir():
             return False
-        if not any(entry.name != ".lock" for entry in self.path.iterdir()):
+        names = {entry.name for entry in self.path.iterdir()} - {".lock"}
+        # A killed process leaves what it had half written.
+        names = {name for name in names if not (name.startswith(".") and name.endswith(".part"))}
+        if not names:
             return True
         checkpoints = self.last.parent
-        return self.config.is_file() and checkpoints.is_dir() and not any(checkpoints.iterdir())
+        # The settings are written last: without them only the folder for checkpoints may be there.
+        ours = self.config.is_file() or names == {checkpoints.name}
+        if not (ours and checkpoints.is_dir()):
+            return False
+        return all(entry.name.startswith(".") for entry in checkpoints.iterdir())
 
     @classmethod
     def open(cls, path: str) -> "RunFolder":
@@ -100,12 +117,18 @@ class RunFolder:
         return folder
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, is_writer: bool = True) -> Iterator[None]:
         """Keep a second process out meanwhile.
+
+        Args:
+            is_writer: this process writes here; False for ranks that don't.
 
         Raises:
             SetupError: another process trains in this folder.
         """
+        if not is_writer:
+            yield
+            return
         try:
             descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
@@ -147,7 +170,7 @@ class RunFolder:
             for line in self.metrics.read_text("utf-8", errors="replace").splitlines():
                 try:
                     row = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     continue  # torn by a crash
                 if isinstance(row, dict) and isinstance(row.get("epoch"), int):
                     rows.append(row)
@@ -156,15 +179,18 @@ class RunFolder:
 
 def default_folder(config: Config, now: Optional[datetime.datetime] = None) -> Path:
     """runs/<data>-<model>-<date and time>; with a number behind when that is taken."""
-    name = (
-        re.sub(r"[^A-Za-z0-9_.]+", "-", Path(config.data.path).resolve().name).strip("-.") or "data"
-    )
+    name = _in_a_path(Path(config.data.path).resolve().name) or "data"
     stamp = (now or datetime.datetime.now()).strftime("%Y%m%d-%H%M%S")
-    base = Path("runs") / f"{name}-{config.model.name}-{stamp}"
+    base = Path("runs") / f"{name}-{_in_a_path(config.model.name)}-{stamp}"
     path, number = base, 2
     while path.exists():
         path, number = base.with_name(f"{base.name}-{number}"), number + 1
     return path
+
+
+def _in_a_path(name: str) -> str:
+    """A name as a part of a path that needs no quotes."""
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")
 
 
 def _plain(row: Dict[str, Any]) -> Dict[str, Any]:

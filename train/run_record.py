@@ -24,6 +24,10 @@ _COLUMNS = (
     "val_s",
     "skipped_steps",
     "gpu_util",
+    "read_share",
+    "decode_share",
+    "sample_share",
+    "collate_share",
     "time",
 )
 
@@ -33,7 +37,8 @@ class RunRecord:
     """What a run's folder tells.
 
     `rows` holds one dictionary an epoch, ascending: "epoch" from 0, and each of `_COLUMNS` as a
-    finite number or None. `notes` says what could not be read.
+    finite number or None, and "short_stage" as text, '' where there is none. `notes` says what
+    could not be read.
     """
 
     config_text: str = ""
@@ -79,7 +84,7 @@ def _read(path: Path, notes: List[str], lost: str = "") -> Optional[str]:
 def _parse_config(text: str, notes: List[str]) -> Dict[str, Any]:
     try:
         config = yaml.safe_load(text) if text else {}
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except Exception:  # PyYAML passes on what becomes of dates and numbers that are none
         config = None
     if isinstance(config, dict):
         return config
@@ -122,6 +127,8 @@ def _clean_row(row: Dict[str, Any]) -> Dict[str, Any]:
     epoch = row.get("epoch")
     is_epoch = isinstance(epoch, int) and not isinstance(epoch, bool) and 0 <= epoch < 10**9
     clean["epoch"] = epoch if is_epoch else None
+    short = row.get("short_stage")
+    clean["short_stage"] = short if isinstance(short, str) else ""
     return clean
 
 

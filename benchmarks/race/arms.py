@@ -8,7 +8,6 @@ from typing import NamedTuple, Optional, Tuple
 
 OURS, PEER, WRITTEN, LIMIT = "ours", "peer", "written", "limit"
 AA, LINEAR, AREA = "antialiased", "linear", "area"
-SAME = "the JPEG files"
 
 CONTAINERS = ("tar", "folder", "lmdb", "hdf5", "tfrecord")
 """The first one is what `train pack` writes unless told otherwise, and what our arms load."""
@@ -99,6 +98,7 @@ _NOTES = {
     "dali": "shuffles within a buffer of 1,000",
     "spdl": "crops drawn by our code; FFmpeg's own JPEG decoder",
     "grain": "load and crop function in Python around Pillow, as Grain has none",
+    "coefficients": "pixels within half a level of the others' on average; see coefficients.py",
     "written": "not a product: decode code written for this comparison",
 }
 
@@ -121,24 +121,33 @@ def _peers():
 def _ours():
     contents = {
         "windows": "packed: windows, the same pixels",
+        "coefficients": "packed: coefficients in LMDB",
         "raw": "packed: raw",
         "jpeg": "the JPEG files",
     }
     for worker in ("process", "thread"):
         many = {"process": "processes", "thread": "threads"}[worker]
         yield Arm(f"ours-{many}", OURS, "full", "", worker, f"{contents['jpeg']}, {many}")
-        for content in ("windows", "raw"):
+        for content in ("windows", "coefficients", "raw"):
             name, title = f"ours-{content}-{many}", f"{contents[content]}, {many}"
-            form = f"{CONTAINERS[0]}-{content}"
-            yield Arm(name, OURS, "full", "", worker, title, form=form)
-        for content in ("jpeg", "windows", "raw"):
+            yield _packed(name, "full", worker, title, content)
+        for content in ("jpeg", "windows", "coefficients", "raw"):
             name, title = f"s256-ours-{content}-{many}", f"{contents[content]}, {many}"
-            form = None if content == "jpeg" else f"{CONTAINERS[0]}-{content}"
-            yield Arm(name, OURS, "short256", "", worker, title, form=form)
+            if content == "jpeg":
+                yield Arm(name, OURS, "short256", "", worker, title)
+            else:
+                yield _packed(name, "short256", worker, title, content)
     for container in CONTAINERS[1:]:
         title = f"windows in {container}, processes"
         name, form = f"container-{container}", f"{container}-windows"
         yield Arm(name, OURS, "full", "", "process", title, form=form)
+
+
+def _packed(name, data, worker, title, content):
+    """An arm of ours over what `train pack` wrote."""
+    container = "lmdb" if content == "coefficients" else CONTAINERS[0]
+    form, notes = f"{container}-{content}", _notes(content, "")
+    return Arm(name, OURS, data, "", worker, title, form=form, notes=notes)
 
 
 def _limits():

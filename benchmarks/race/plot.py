@@ -2,14 +2,14 @@
 
 from race.arms import LIMIT, OURS, PEER, WRITTEN
 
-_COLOURS = {LIMIT: "#9aa0a6", OURS: "#1a73e8", PEER: "#e8710a", WRITTEN: "#f4b98a"}
-_WORDS = {
+COLOURS = {LIMIT: "#9aa0a6", OURS: "#1a73e8", PEER: "#e8710a", WRITTEN: "#f4b98a"}
+WORDS = {
     LIMIT: "libjpeg-turbo alone, whole pictures",
     OURS: "ours",
     PEER: "peers as they come",
     WRITTEN: "peers with decode code written by us",
 }
-_SETS = {"full": "Original size", "short256": "Short side 256"}
+SETS = {"full": "Original size", "short256": "Short side 256"}
 
 
 def draw(rows, path, subtitle):
@@ -30,7 +30,7 @@ def draw(rows, path, subtitle):
             (row for row in rows if row.arm.data == data and row.images_per_s),
             key=lambda row: row.images_per_s[0],
         )
-        for data in _SETS
+        for data in SETS
     }
     sets = {data: found for data, found in sets.items() if found}
     heights = [len(found) + 2 for found in sets.values()] or [2]
@@ -43,15 +43,15 @@ def draw(rows, path, subtitle):
     )
     for axis, (data, found) in zip(axes[:, 0], sets.items()):
         _bars(axis, found)
-        axis.set_title(f"{_SETS[data]}: images a second", loc="left", fontsize=10)
+        axis.set_title(f"{SETS[data]}: images a second", loc="left", fontsize=10)
     handles = [
-        plt.Rectangle((0, 0), 1, 1, color=_COLOURS[kind])
-        for kind in _WORDS
+        plt.Rectangle((0, 0), 1, 1, color=COLOURS[kind])
+        for kind in WORDS
         if any(row.arm.kind == kind and row.images_per_s for row in rows)
     ]
     words = [
         text
-        for kind, text in _WORDS.items()
+        for kind, text in WORDS.items()
         if any(row.arm.kind == kind and row.images_per_s for row in rows)
     ]
     if handles:
@@ -65,7 +65,7 @@ def draw(rows, path, subtitle):
 def _bars(axis, rows):
     for place, row in enumerate(rows):
         middle, least, most = row.images_per_s
-        axis.barh(place, middle, color=_COLOURS[row.arm.kind], height=0.72)
+        axis.barh(place, middle, color=COLOURS[row.arm.kind], height=0.72)
         axis.plot([least, most], [place, place], color="#202124", linewidth=1)
         axis.text(most, place, f"  {middle:,.0f}", va="center", fontsize=7.5)
     axis.set_yticks(range(len(rows)), [row.arm.title for row in rows], fontsize=7.5)

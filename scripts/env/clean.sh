@@ -2,7 +2,7 @@
 # Removes what make env and the checks made: marked environments, the tools, caches. Never runs/ or data.
 # Sourced by scripts/env.sh, which holds the lock meanwhile.
 
-for path in "$ROOT"/.venv* "$ROOT/.tools" "$VENV"; do
+for path in "$ROOT"/.venv* "$ROOT/.tools" "$ROOT/.docs-env" "$VENV"; do
   [[ -e $path ]] || continue
   if remove_marked "$path"; then
     say "removed ${path#"$ROOT"/}"
@@ -10,7 +10,7 @@ for path in "$ROOT"/.venv* "$ROOT/.tools" "$VENV"; do
     say "left ${path#"$ROOT"/}: it has no wellfed.json, so make env did not make it"
   fi
 done
-for path in .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache/uv .cache/pip .cache/env.log; do
+for path in .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache/uv .cache/pip .cache/env.log build/site; do
   rm -rf -- "${ROOT:?}/$path"
 done
 for path in train scripts tests benchmarks; do

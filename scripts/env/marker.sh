@@ -45,12 +45,13 @@ hash_of() {  # one sha256 over the contents of the files
   printf '%s' "${sum%% *}"
 }
 
-owned_or_new() {  # owned_or_new DIR VARIABLE: refuses a folder that holds something and isn't ours
+owned_or_new() {  # owned_or_new DIR [VARIABLE]: refuses a folder that holds something and isn't ours
+  local other=${2:+, or choose another with $2=DIR}
   if [[ -e $1 && ! -d $1 ]]; then
-    die "$1 is not a folder; move it away, or choose another with $2=DIR"
+    die "$1 is not a folder; move it away$other"
   fi
   if [[ -d $1 ]] && ! marker_read "$1" && [[ -n $(ls -A "$1") ]]; then
-    die "$1 was not made by make env (it has no wellfed.json), so it is left alone; remove or rename it, or choose another with $2=DIR"
+    die "$1 was not made by make env (it has no wellfed.json), so it is left alone; remove or rename it$other"
   fi
 }
 

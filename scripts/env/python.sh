@@ -49,21 +49,22 @@ find_python() {  # find_python MINOR...: the first minor that is found anywhere;
   return 1
 }
 
-choose_python() {  # for the environment by wheels: what PYTHON= asks for, else 3.9, else the newest
+choose_python() {  # for the environment by wheels: what PYTHON= asks for, else the first of MINORS
+  local whose=${TORCH:+TORCH=$TORCH}
   if [[ $PYTHON == */* ]]; then
-    probe_python "$PYTHON" || die "PYTHON=$PYTHON does not run; expected a Python 3.9 to 3.12"
-    case $PY_MINOR in
-      3.9 | 3.10 | 3.11 | 3.12) ;;
-      *) die "PYTHON=$PYTHON is Python $PY_VERSION; expected 3.9 to 3.12" ;;
-    esac
+    probe_python "$PYTHON" || die "PYTHON=$PYTHON does not run; expected a Python $SPAN"
+    [[ " ${MINORS[*]} " == *" $PY_MINOR "* ]] ||
+      die "PYTHON=$PYTHON is Python $PY_VERSION; ${whose:-the lock} expects $SPAN"
   elif [[ -n $PYTHON ]]; then
+    [[ " ${MINORS[*]} " == *" ${PYTHON#python} "* ]] ||
+      die "PYTHON=$PYTHON does not suit ${whose:-the lock}; expected $SPAN"
     find_python "${PYTHON#python}" ||
       die "no Python ${PYTHON#python} found on PATH or among pyenv's versions; install it, or leave PYTHON out"
   else
-    find_python 3.9 3.12 3.11 3.10 ||
-      die "no Python 3.9 to 3.12 found on PATH or among pyenv's versions; install one (on Debian and Ubuntu: python3 python3-venv)"
-    [[ $PY_MINOR == 3.9 ]] ||
-      say "warning: no Python 3.9 found, so the environment gets $PY_VERSION; tested are 3.9 and 3.12"
+    find_python "${MINORS[@]}" ||
+      die "no Python $SPAN found on PATH or among pyenv's versions; install one (on Debian and Ubuntu: python3 python3-venv)"
+    [[ $PY_MINOR == "${MINORS[0]}" ]] ||
+      say "warning: no Python ${MINORS[0]} found, so the environment gets $PY_VERSION; see the README for what is tested"
   fi
   BASE_PYTHON=$PY_PATH BASE_VERSION=$PY_VERSION
 }

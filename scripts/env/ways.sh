@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034  # scripts/env.sh reads the variables
-# What is installed, and how: the tools, the environment by wheels, the environment by conda packages.
+# What is installed, and how: the tools, the docs' tools, the environment by wheels or by conda packages.
 # Sourced by scripts/env.sh; needs ROOT, TOOLS, VENV, WAY, PIP_FILE, CONDA_FILE.
 
 clean_settings() {  # a user's settings may say where packages come from, not which or where to
@@ -38,24 +38,32 @@ pip_settings() {  # pip's own files may add constraints and sources: only index,
   export PIP_CONFIG_FILE=/dev/null
 }
 
-make_tools() {  # .tools: uv for the wheels, py-rattler for the conda packages; from tools.lock alone
-  local hash
-  hash=$(hash_of "$ROOT/locks/tools.lock") || exit 2
-  if marker_read "$TOOLS" && marker_is state ready && marker_is lock "$hash" && [[ -x $TOOLS/bin/python ]]; then
+make_tools() {  # .tools: uv for the wheels, py-rattler for the conda packages
+  make_small "$1" "$TOOLS" TOOLS tools "uv and py-rattler"
+}
+
+make_docs() {  # .docs-env: MkDocs and its theme
+  make_small "" "$ROOT/.docs-env" "" docs "MkDocs and its theme"
+}
+
+make_small() {  # make_small STEP FOLDER VARIABLE NAME TEXT: a venv from locks/NAME.lock alone, by pip alone
+  local step=$1 folder=$2 variable=$3 name=$4 text=$5 lock=$ROOT/locks/$4.lock hash
+  hash=$(hash_of "$lock") || exit 2
+  if marker_read "$folder" && marker_is state ready && marker_is lock "$hash" && [[ -x $folder/bin/python ]]; then
     return
   fi
   choose_tools_python
-  stage "${1}tools" "uv and py-rattler into ${TOOLS#"$ROOT"/}"
-  UNFINISHED=$TOOLS
-  owned_or_new "$TOOLS" TOOLS
-  mkdir -p "$TOOLS"
-  marker_write "$TOOLS" state=building way=tools lock="$hash"
-  empty_dir "$TOOLS"
-  run_step "cannot make ${TOOLS#"$ROOT"/}" "$PY_PATH" -I -m venv "$TOOLS"
-  pip_settings "$TOOLS/bin/python"
-  run_step "cannot install the tools" "$TOOLS/bin/python" -m pip install --require-hashes --no-deps \
-    --only-binary :all: -r "$ROOT/locks/tools.lock"
-  marker_write "$TOOLS" state=ready way=tools lock="$hash" python="$PY_VERSION"
+  stage "$step$name" "$text into ${folder#"$ROOT"/}"
+  UNFINISHED=$folder
+  owned_or_new "$folder" "$variable"
+  mkdir -p "$folder"
+  marker_write "$folder" state=building way="$name" lock="$hash"
+  empty_dir "$folder"
+  run_step "cannot make ${folder#"$ROOT"/}" "$PY_PATH" -I -m venv "$folder"
+  pip_settings "$folder/bin/python"
+  run_step "cannot install the $name" "$folder/bin/python" -m pip install --require-hashes --no-deps \
+    --only-binary :all: -r "$lock"
+  marker_write "$folder" state=ready way="$name" lock="$hash" python="$PY_VERSION"
   UNFINISHED=""
   stage_done
 }
@@ -133,4 +141,15 @@ check_whole() {  # the last stage: torch imports and is the build the lock names
   mapfile -t VERSIONS <"$VENV/wellfed.versions"
   rm -f "$VENV/wellfed.versions"
   stage_done "torch ${VERSIONS[1]#torch=}"
+}
+
+compile_kernels() {  # so that no first batch waits for it; the environment is whole without
+  compgen -G "$VENV/lib/python3*/site-packages/numba" >/dev/null || return 0
+  stage "kernels" "compiled for this CPU"
+  printf '\n$ %s\n' "python -m train.data.compile_kernels" >>"$LOG"
+  if in_background logged "$VENV/bin/python" -m train.data.compile_kernels; then
+    stage_done
+  else
+    stage_done "left to the first run, see ${LOG#"$ROOT"/}"
+  fi
 }

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from race import figures, plot, table
+from race import figures, plot, plot_bytes, table
 from race.arms import ARMS, UnknownArm, choose
 
 CHOSEN = [
@@ -118,8 +118,9 @@ def test_rows_go_into_json(rows):
     json.dumps([{**row._asdict(), "arm": row.arm._asdict()} for row in rows.values()])
 
 
-def test_the_picture_is_drawn(rows, tmp_path):
-    plot.draw(list(rows.values()), tmp_path / "out.png", "a machine")
+@pytest.mark.parametrize("picture", [plot, plot_bytes])
+def test_the_pictures_are_drawn(rows, tmp_path, picture):
+    picture.draw(list(rows.values()), tmp_path / "out.png", "a machine")
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
 
 

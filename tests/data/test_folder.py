@@ -8,7 +8,8 @@ import pytest
 
 from train.data.sources import Subset
 from train.data.sources import folder as folder_source
-from train.data.sources.folder import FolderSource, describe_skipped, list_classes, scan_folder
+from train.data.sources.folder import FolderSource, list_classes, scan_folder
+from train.data.sources.skipped import describe_skipped
 from train.errors import DataError
 
 
@@ -98,6 +99,19 @@ def test_what_is_left_out_has_its_reason(tmp_path):
     }
     details = {item.key: item.detail for item in found.skipped}
     assert details["cat/gone.jpg"] == "points to 'nowhere.jpg'"
+
+
+def test_a_link_that_nobody_may_read_is_left_out(tmp_path, monkeypatch):
+    fill(tmp_path, "cat/a.jpg")
+    (tmp_path / "cat" / "gone.jpg").symlink_to("nowhere.jpg")
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "readlink", refuse)
+    keys, found, _ = scan(tmp_path)
+    assert keys == ["cat/a.jpg"]
+    assert found.skipped[0].detail == "points to Permission denied"
 
 
 def test_linked_files_and_folders_are_followed_once(tmp_path):

@@ -19,10 +19,10 @@ def lines(path):
 
 def test_each_sample_is_written_down_once(tmp_path):
     path = tmp_path / "bad.jsonl"
-    ledger = Ledger(path, 1000, 1.0, rank=3)
-    assert ledger.add("train", [bad(1), bad(2), bad(1)]) == 2
+    ledger = Ledger(path, 1000, 1.0)
+    assert ledger.add("train", [bad(1), bad(2), bad(1)], rank=3) == 2
     assert ledger.add("train", [bad(2, "another reason")]) == 0
-    assert ledger.add("val", [bad(2)]) == 1  # another file, in another folder
+    assert ledger.add("val", [bad(2)], rank=3) == 1  # another file, in another folder
     assert ledger.add("val", []) == 0
     assert len(ledger) == 3
     assert lines(path) == [

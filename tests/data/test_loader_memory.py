@@ -13,7 +13,7 @@ from processes import workers
 
 from train import console
 from train.config import DataConfig
-from train.data import loader as loader_module
+from train.data import handover
 from train.data.ring import Ring
 from train.data.sources.splits import open_splits
 
@@ -174,9 +174,9 @@ def test_without_shared_memory_batches_are_copied_and_that_is_said_once(
         raise OSError(38, "Function not implemented")
 
     said = []
-    monkeypatch.setattr("train.data.ring._memory_file", refuse)
+    monkeypatch.setattr("train.data.ring.memory_file", refuse)
     monkeypatch.setattr(console, "say", said.append)
-    monkeypatch.setattr(loader_module, "_said", set())
+    monkeypatch.setattr(handover, "_said", set())
     for _ in range(2):
         assert passes(make(source, 2), 3) == expected
     assert said == [
@@ -191,7 +191,7 @@ def test_what_cuda_does_not_lock_is_copied_and_that_is_said_once(monkeypatch, so
     monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self: False)
     monkeypatch.setattr(torch.Tensor, "pin_memory", torch.Tensor.clone)
     monkeypatch.setattr(console, "say", said.append)
-    monkeypatch.setattr(loader_module, "_said", set())
+    monkeypatch.setattr(handover, "_said", set())
     loader = make(source, 2)
     loader.pin_memory = True
     assert passes(loader, 3) == expected

@@ -17,11 +17,24 @@ def sizes_for(world_size):
     return [size for size in SIZES if size >= 2 * world_size]
 
 
-def ranks(num_samples, batch_size, world_size, shuffle=True, min_batch=2, seed=42):
+def ranks(num_samples, batch_size, world_size, seed=42):
     return [
-        Sampler(num_samples, batch_size, seed, shuffle, rank, world_size, min_batch)
+        Sampler(num_samples, batch_size, seed, True, rank, world_size, min_batch=2)
         for rank in range(world_size)
     ]
+
+
+def judges(num_samples, batch_size, world_size):
+    """Samplers of an evaluation."""
+    return [
+        Sampler(num_samples, batch_size, 0, False, rank, world_size, whole_batches=True)
+        for rank in range(world_size)
+    ]
+
+
+def counted(request):
+    """The indices without what only fills the batch."""
+    return request.indices[: len(request.indices) - request.padding].tolist()
 
 
 def epoch(sampler, number=0, samples_seen=0):
@@ -29,20 +42,28 @@ def epoch(sampler, number=0, samples_seen=0):
 
 
 def all_indices(samplers, number=0):
-    return [int(i) for sampler in samplers for r in epoch(sampler, number) for i in r.indices]
+    return [i for sampler in samplers for r in epoch(sampler, number) for i in counted(r)]
 
 
 @pytest.mark.parametrize("world_size", WORLDS)
 @pytest.mark.parametrize("batch_size", BATCHES)
-def test_evaluation_sees_each_sample_exactly_once(batch_size, world_size):
-    for num_samples in sizes_for(world_size):
-        samplers = ranks(num_samples, batch_size, world_size, shuffle=False, min_batch=1)
-        assert sorted(all_indices(samplers)) == list(range(num_samples))
-        assert samplers[0].samples_per_epoch == num_samples
-        sizes = [len(r.indices) for sampler in samplers for r in epoch(sampler)]
-        assert max(sizes) <= batch_size
-        if world_size == 1:
-            assert all_indices(samplers) == list(range(num_samples))
+def test_evaluation_sees_each_sample_exactly_once_in_the_same_batches(batch_size, world_size):
+    for num_samples in [1, *SIZES]:
+        samplers = judges(num_samples, batch_size, world_size)
+        found = [epoch(sampler) for sampler in samplers]
+        rounds = samplers[0].rounds()
+        assert [sampler.rounds() for sampler in samplers] == [rounds] * world_size
+        assert all(rounds - 1 <= len(row) <= rounds for row in found)
+        dealt = [row[k] for k in range(rounds) for row in found if k < len(row)]
+        alone = epoch(judges(num_samples, batch_size, 1)[0])
+        assert [(r.samples_seen, r.indices.tolist()) for r in dealt] == [
+            (r.samples_seen, r.indices.tolist()) for r in alone
+        ]
+        assert [i for r in alone for i in r.indices.tolist()] == list(range(num_samples))
+        assert all(r.padding == 0 for r in dealt)
+        assert [sampler.batch_sizes() for sampler in samplers] == [
+            [len(r.indices) for r in row] for row in found
+        ]
 
 
 @pytest.mark.parametrize("world_size", WORLDS)
@@ -50,29 +71,45 @@ def test_evaluation_sees_each_sample_exactly_once(batch_size, world_size):
 def test_training_sees_each_sample_once_and_no_batch_of_one(batch_size, world_size):
     for num_samples in sizes_for(world_size):
         samplers = ranks(num_samples, batch_size, world_size)
-        seen = all_indices(samplers)
-        assert len(set(seen)) == len(seen) == samplers[0].samples_per_epoch
+        assert sorted(all_indices(samplers)) == list(range(num_samples))
         sizes = [[len(r.indices) for r in epoch(sampler)] for sampler in samplers]
         assert all(min(2, batch_size) <= size <= batch_size for row in sizes for size in row)
-        assert len({len(row) for row in sizes}) == 1  # or the ranks would wait for each other
-        lost = num_samples - len(seen)
-        if world_size == 1:
-            assert lost == (1 if batch_size == 2 and num_samples % 2 else 0)
-        # A remainder that can't give each rank two samples, nor be spread over the batch before.
-        assert lost < 2 * world_size
+        # Or the ranks would wait for each other.
+        assert {len(row) for row in sizes} == {samplers[0].rounds()}
 
 
-@pytest.mark.parametrize(
-    ("num_samples", "batch_size", "world_size"), [(7, 3, 2), (10, 3, 3), (13, 3, 4)]
-)
-def test_no_more_is_left_out_than_must_be(num_samples, batch_size, world_size):
-    """One full batch fits, and the one sample that remains can't be a batch of its own."""
-    assert ranks(num_samples, batch_size, world_size)[0].samples_per_epoch == num_samples - 1
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+@pytest.mark.parametrize("later_size", [1, 2, 3, 5])
+def test_from_any_position_the_rest_is_seen_once_at_any_world_size(world_size, later_size):
+    """A tail that is too short for all ranks is filled, and what fills it counts nowhere."""
+    before = ranks(45, 4, world_size)
+    for number, request in enumerate(epoch(before[0]), 1):
+        first = [i for s in before for r in epoch(s)[:number] for i in counted(r)]
+        after = ranks(45, 4, later_size)
+        rest = [epoch(s, 0, request.samples_seen) for s in after]
+        assert len({len(row) for row in rest}) == 1
+        assert all(2 <= len(r.indices) <= 4 for row in rest for r in row)
+        assert sorted(first + [i for row in rest for r in row for i in counted(r)]) == list(
+            range(45)
+        )
+
+
+def test_only_a_tail_that_nobody_can_feed_is_filled():
+    assert [r.padding for r in epoch(Sampler(65, 2, 0, True, min_batch=2))] == [0] * 32 + [1]
+    assert sum(r.padding for s in ranks(65, 8, 2) for r in epoch(s)) == 0
+    filled = [r for s in ranks(7, 3, 2) for r in epoch(s)]
+    assert [(len(r.indices), r.padding) for r in filled] == [(3, 0), (2, 2), (3, 0), (2, 1)]
+
+
+def test_more_ranks_than_evaluation_batches():
+    samplers = judges(5, 4, 4)
+    assert [sampler.batch_sizes() for sampler in samplers] == [[4], [1], [], []]
+    assert list(samplers[3].requests(0, 0, None)) == []  # not a search without end
 
 
 def test_the_batch_before_a_last_single_sample_gives_one_away():
     assert Sampler(65, 16, 0, True, min_batch=2).batch_sizes() == [16, 16, 16, 15, 2]
-    assert Sampler(65, 16, 0, False, min_batch=1).batch_sizes() == [16, 16, 16, 16, 1]
+    assert judges(65, 16, 1)[0].batch_sizes() == [16, 16, 16, 16, 1]
     assert Sampler(64, 16, 0, True, min_batch=2).batch_sizes() == [16] * 4
     assert Sampler(5, 1, 0, True, min_batch=2).batch_sizes() == [1] * 5  # the user's own wish
 
@@ -84,7 +121,7 @@ def test_the_batch_before_a_last_single_sample_gives_one_away():
 def test_from_each_batch_onwards_the_rest_is_the_same(num_samples, batch_size, world_size):
     for sampler in ranks(num_samples, batch_size, world_size):
         whole = epoch(sampler, 3)
-        assert [len(r.indices) for r in whole] == sampler.batch_sizes()
+        assert [len(counted(r)) for r in whole] == sampler.batch_sizes()
         for number, request in enumerate(whole, 1):
             rest = epoch(sampler, 3, request.samples_seen)
             assert sampler.batch_sizes(request.samples_seen) == sampler.batch_sizes()[number:]
@@ -92,15 +129,6 @@ def test_from_each_batch_onwards_the_rest_is_the_same(num_samples, batch_size, w
             for expected, found in zip(whole[number:], rest):
                 assert expected[:2] == found[:2]
                 assert np.array_equal(expected.indices, found.indices)
-
-
-def test_a_run_resumed_with_other_ranks_sees_the_rest_once():
-    before = ranks(101, 4, 4)
-    first = [i for sampler in before for r in epoch(sampler)[:3] for i in r.indices.tolist()]
-    seen = epoch(before[0])[2].samples_seen
-    after = ranks(101, 8, 3)
-    rest = [i for s in after for r in epoch(s, 0, seen) for i in r.indices.tolist()]
-    assert sorted(first + rest) == list(range(101))
 
 
 def test_each_epoch_has_its_own_order_and_each_seed_too():

@@ -71,7 +71,7 @@ def test_every_setting_has_its_reason_in_print_order():
         ("data.workers_kind", "process"),
         ("eval_workers", 12),
         ("pin_memory", True),
-        ("data.start_method", "fork"),
+        ("start method", "fork"),
     ]
     assert all(row.reason for row in chosen.reasons)
 
@@ -86,8 +86,8 @@ def test_what_was_asked_for_is_kept():
     chosen = choose(Requested(3, 7, "forkserver"), view("cuda", 16), BATCH, BATCH)
     assert (chosen.workers, chosen.prefetch, chosen.start_method) == (3, 7, "forkserver")
     assert (chosen.eval_workers, chosen.eval_prefetch) == (3, 7)
-    names = ("data.workers", "data.prefetch", "data.start_method")
-    assert [reason(chosen, name) for name in names] == ["as asked for"] * 3
+    names = ("data.workers", "data.prefetch", "data.workers_kind", "start method")
+    assert [reason(chosen, name) for name in names] == ["as asked for"] * 4
     assert chosen.warnings == []
 
 
@@ -268,9 +268,8 @@ def test_start_method_by_the_system(platform, method):
         ({"prefetch": -2}, r"data\.prefetch must be .* got -2"),
         (
             {"workers_kind": "fibre"},
-            r"data\.workers_kind must be one of auto, process, thread",
+            r"data\.workers_kind must be one of auto, thread, process, fork, .* got 'fibre'",
         ),
-        ({"start_method": "thread"}, r"data\.start_method must be one of auto, fork, .*'thread'"),
     ],
 )
 def test_impossible_wishes(wish, message):
@@ -298,12 +297,14 @@ def test_kind_of_worker(wish, kind, why):
 
 def test_threads_have_no_start_method():
     chosen = choose(Requested(2, workers_kind="thread"), view("cuda", 8), BATCH)
-    assert reason(chosen, "data.start_method").startswith("not used")
+    assert reason(chosen, "start method").startswith("not used")
 
 
 def test_windows_cannot_fork():
-    with pytest.raises(ConfigError, match="one of auto, spawn on this system, got 'fork'"):
-        choose(Requested(start_method="fork"), view(platform="win32"), BATCH)
+    with pytest.raises(
+        ConfigError, match="one of auto, thread, process, spawn on this system, got 'fork'"
+    ):
+        choose(Requested(workers_kind="fork"), view(platform="win32"), BATCH)
 
 
 def test_smaller_evaluation_batches_count_by_their_size():

@@ -14,9 +14,11 @@ import torch
 from loading import KINDS, Breaking, Drawing, make
 from processes import wait_until, workers
 
+from train.data import processes as processes_module
 from train.data import threads, worker
 from train.data.sources.splits import open_splits
 from train.errors import ConfigError, DataError
+from train.machine import Measure
 
 pytestmark = pytest.mark.usefixtures("deadline", "no_child_left")
 
@@ -168,6 +170,18 @@ def test_a_folder_in_which_everything_is_bad_ends_with_a_message(tmp_path, count
 def test_a_death_in_plain_words(code, sample, through_shm, message):
     with pytest.raises(DataError, match=message):
         raise worker.death(5, code, sample, through_shm)
+
+
+def test_a_kill_that_the_kernel_counted_names_the_limit(monkeypatch):
+    counts = iter([4, 5])
+    monkeypatch.setattr(processes_module, "oom_kills", lambda: Measure("", next(counts), ""))
+    limit = Measure("memory", 2 << 30, "cgroup v2 limit (/sys/fs/cgroup/memory.max)")
+    monkeypatch.setattr(processes_module, "memory_limit_bytes", lambda: limit)
+    loader = make(Breaking(30, 7, die), 1)
+    message = r"memory ran out: the limit is 2\.0 GiB \(cgroup v2 limit .*memory\.max\)\); lower"
+    with pytest.raises(DataError, match=message):
+        list(loader)
+    loader.close()
 
 
 @pytest.mark.slow

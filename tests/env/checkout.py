@@ -39,7 +39,7 @@ class Checkout:
         )
         shutil.copy(ROOT / "Makefile", folder)
         (folder / "locks").mkdir()
-        for name in ("requirements.lock", "tools.lock"):
+        for name in ("requirements.lock", "current.lock", "tools.lock"):
             shutil.copy(ROOT / "locks" / name, folder / "locks")
         (folder / "train").mkdir()
         (folder / "train" / "__init__.py").touch()

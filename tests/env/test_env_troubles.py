@@ -239,6 +239,11 @@ def test_the_venv_module_is_missing(checkout, tmp_path):
         ({"PYTHON": "3.12"}, "no Python 3.12 found"),
         ({"PYTHON": ""}, "no Python 3.9 to 3.12 found"),
         ({"PYTHON": "3.8"}, "PYTHON=3.8 is not supported"),
+        ({"PYTHON": "3.13", "PIP_LOCK": ""}, "PYTHON=3.13 does not suit the lock; expected 3.9 to"),
+        (
+            {"TORCH": "current", "PYTHON": "3.9", "PIP_LOCK": ""},
+            "PYTHON=3.9 does not suit TORCH=current; expected 3.12 or 3.13",
+        ),
         ({"PYTHON": "/nonexistent/python"}, "PYTHON=/nonexistent/python does not run"),
         ({"ENV_FROM": "pip"}, "ENV_FROM=pip is not known"),
         ({"TORCH": "2.1"}, "TORCH=2.1 is not known"),

@@ -41,7 +41,8 @@ def test_the_project_s_locks_pass():
     done = check(ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    for name in (LOCK, PIP, f"{CHANNELS}/conda-lock.yml", f"{CHANNELS}/conda-pip.lock"):
+    channels = (f"{CHANNELS}/conda-lock.yml", f"{CHANNELS}/conda-pip.lock")
+    for name in (LOCK, PIP, *channels, "locks/floor.lock", "locks/current.lock"):
         assert re.search(rf"^{re.escape(name)}: \d+ packages", done.stdout, flags=re.M)
 
 

@@ -98,7 +98,7 @@ def test_options_without_effect_are_refused():
             options(content, **more)
 
 
-@pytest.mark.parametrize("content", ["original", "windows", "jpeg", "raw"])
+@pytest.mark.parametrize("content", ["original", "windows", "coefficients", "jpeg", "raw"])
 def test_the_same_batches_from_every_container(tmp_path, content):
     source = write_source(tmp_path / "source", count=3)
     recipe = Recipe(True, 32, 0.08, 0.5, 10**8, 0)

@@ -325,6 +325,7 @@ def test_a_name_that_is_too_long_for_what_stands_beside_it(source, tmp_path, cap
         b"[" * 100_000,
         b'{"about": {}}\n{"split": 5, "next": 1, "writer": null, "sizes": {}, "counts": {}}\n',
     ],
+    ids=["a number", "brackets", "a line"],
 )
 def test_a_journal_that_makes_no_sense(source, tmp_path, line, capsys):
     partial = tmp_path / "out.partial"

@@ -51,6 +51,26 @@ def test_a_sound_pack(source, packs, container, capsys):
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
+def test_a_pack_without_bad_images_has_no_list(source, tmp_path, container):
+    shutil.copytree(source, tmp_path / "mine")
+    (tmp_path / "mine/val/dog/001.jpg").unlink()
+    pack(tmp_path / "mine", tmp_path / "out", container=container)
+    assert not (tmp_path / "out/bad_samples.jsonl").exists()
+    pack(tmp_path / "mine", tmp_path / "out", verify=True)
+    pack(tmp_path / "out", None, verify=True)
+    assert not (tmp_path / "out/bad_samples.jsonl").exists()
+
+
+def test_a_list_goes_when_what_it_names_is_mended(source, tmp_path):
+    shutil.copytree(source, tmp_path / "mine")
+    pack(tmp_path / "mine", None, verify=True)
+    assert (tmp_path / "mine.bad_samples.jsonl").exists()
+    (tmp_path / "mine/val/dog/001.jpg").unlink()
+    pack(tmp_path / "mine", None, verify=True)
+    assert not (tmp_path / "mine.bad_samples.jsonl").exists()
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
 def test_a_planted_corruption(source, packs, tmp_path, container):
     shutil.copytree(packs / container, tmp_path / "out")
     plant(container_files(tmp_path / "out")[0])

@@ -41,8 +41,8 @@ def uniform(seed: int, epoch: int, indices: np.ndarray, draws: int = DRAWS) -> n
 
     Args:
         seed: in [0, 2**63).
-        epoch: >= 0.
-        indices: int64 (B,), >= 0.
+        epoch: from 0.
+        indices: int64 (B,), from 0.
         draws: numbers per index.
 
     Returns:
@@ -68,8 +68,8 @@ def train_box(draws: np.ndarray, width: int, height: int, crop_min: float) -> Bo
         crop_min: smallest share of the area.
 
     Returns:
-        A box inside the image. After ten tries that do not fit (very long images): the largest
-        central box of an allowed ratio.
+        A box inside the image. After ten tries that do not fit (very long images) it is the
+        largest central box of an allowed ratio.
 
     Source: Szegedy et al., arXiv:1409.4842, as torchvision's RandomResizedCrop.get_params reads it.
     """

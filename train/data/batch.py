@@ -11,11 +11,10 @@ from torch.utils.data import Dataset
 
 from train.data import augment
 from train.data import resize as resizing
-from train.data.decode import Scratch, decode, decode_scaled, probe
+from train.data.fill import TOGETHER, Recipe, fill
 from train.data.generators import seeded
-from train.data.resize import resize
 from train.data.sampler import BatchRequest
-from train.data.sources import Record, Source
+from train.data.sources import Source
 from train.errors import BadSample
 
 SUBSTITUTE_TRIES = 16
@@ -23,7 +22,8 @@ SUBSTITUTE_TRIES = 16
 lost."""
 
 NO_LABEL = -1
-"""Label of a bad sample in evaluation, where nothing may take its place: it counts nowhere."""
+"""Label of what counts nowhere: a bad sample in evaluation, where nothing may take its place, and
+padding (sampler.py)."""
 
 
 class Bad(NamedTuple):
@@ -46,7 +46,7 @@ class Batch(NamedTuple):
     Attributes:
         images: uint8 (B, S, S, 3), RGB; None on its way from a worker, while it is in the ring. As
             tensor from the loader; `__getitems__` gives arrays.
-        labels: int64 (B,); NO_LABEL for a bad sample in evaluation.
+        labels: int64 (B,); NO_LABEL for what counts nowhere.
         epoch: the pass it belongs to.
         samples_seen: samples of that epoch, over all ranks, once this batch is done: where a resume
             goes on.
@@ -68,31 +68,6 @@ class Failure(NamedTuple):
     """What a worker returns when the batch can't be made: a message without a traceback."""
 
     message: str
-
-
-class Recipe(NamedTuple):
-    """What happens to every image.
-
-    Attributes:
-        train: random crop and flip; else the central square.
-        image_size: S, pixels.
-        crop_min: smallest share of the area of a random crop.
-        flip: probability of a mirror image.
-        max_pixels: larger images are bad samples.
-        seed: of the run.
-        resize: "antialias", "bilinear" or "dct", see `DataConfig`.
-    """
-
-    train: bool
-    image_size: int
-    crop_min: float
-    flip: float
-    max_pixels: int
-    seed: int
-    resize: str = "antialias"
-
-
-_scratch = Scratch()
 
 
 class Batches(Dataset):
@@ -140,16 +115,23 @@ class Batches(Dataset):
         draws = augment.uniform(recipe.seed, request.epoch, indices)
         bad: List[Bad] = []
         with seeded(recipe.seed, request):
-            for row, index in enumerate(indices.tolist()):
-                label = self._fill(images[row], index, draws[row], bad)
-                if label is None and recipe.train:
-                    label = self._substitute(images[row], index, request.epoch, draws[row], bad)
-                    if label is None:
+            for first in range(0, len(indices), TOGETHER):
+                some = slice(first, first + TOGETHER)
+                found = self._fill(images[some], indices[some].tolist(), draws[some])
+                for row, label in enumerate(found, first):
+                    if not isinstance(label, Bad):
+                        labels[row] = label
+                        continue
+                    bad.append(label)
+                    if not recipe.train:
+                        images[row], labels[row] = 0, NO_LABEL
+                        continue
+                    index = int(indices[row])
+                    other = self._substitute(images[row], request, index, draws[row], bad)
+                    if other is None:
                         return Failure(no_substitute(bad))
-                if label is None:
-                    images[row] = 0
-                    label = NO_LABEL
-                labels[row] = label
+                    labels[row] = other
+        labels[len(indices) - request.padding :] = NO_LABEL
         return Batch(
             images if ring is None else None,
             labels,
@@ -161,45 +143,24 @@ class Batches(Dataset):
         )
 
     def _fill(
-        self, out: np.ndarray, index: int, draws: np.ndarray, bad: List[Bad]
-    ) -> Optional[int]:
-        """Read, decode and write one sample into `out`.
-
-        Returns:
-            Its label, or None after noting why it is bad.
-        """
-        try:
-            record = self.source[index]
-            self._render(out, record, draws)
-            return record.label
-        except (BadSample, OSError) as error:
-            bad.append(Bad(index, self.source.key(index), reason_of(error)))
-            return None
-
-    def _render(self, out: np.ndarray, record: Record, draws: np.ndarray) -> None:
-        recipe, data = self.recipe, record.data
-        header = probe(data, recipe.max_pixels)
-        flip = False
-        if recipe.train:
-            box = augment.train_box(draws, header.width, header.height, recipe.crop_min)
-            flip = augment.train_flip(draws, recipe.flip)
-        else:
-            box = augment.eval_box(header.width, header.height)
-        if recipe.resize == "dct":
-            pixels, part = decode_scaled(data, header, box, len(out), _scratch)
-            resize(pixels, out, flip, part=part)
-        else:
-            pixels = decode(data, header, box, _scratch)
-            resize(pixels, out, flip, recipe.resize == "antialias")
+        self, images: np.ndarray, indices: List[int], draws: np.ndarray
+    ) -> List[Union[int, Bad]]:
+        """Write some samples -> for each its label, or why it is bad."""
+        found = fill(self.source, self.recipe, images, indices, draws)
+        return [
+            Bad(index, self.source.key(index), label) if isinstance(label, str) else label
+            for index, label in zip(indices, found)
+        ]
 
     def _substitute(
-        self, out: np.ndarray, index: int, epoch: int, draws: np.ndarray, bad: List[Bad]
+        self, out: np.ndarray, request: BatchRequest, index: int, draws: np.ndarray, bad: List[Bad]
     ) -> Optional[int]:
         """Put another sample in the place of a bad one."""
-        for other in substitutes(self.recipe.seed, epoch, index, len(self.source)):
-            label = self._fill(out, other, draws, bad)
-            if label is not None:
+        for other in substitutes(self.recipe.seed, request.epoch, index, len(self.source)):
+            (label,) = self._fill(out[None], [other], draws[None])
+            if not isinstance(label, Bad):
                 return label
+            bad.append(label)
         return None
 
 
@@ -208,13 +169,6 @@ def substitutes(seed: int, epoch: int, index: int, count: int) -> List[int]:
     # Another seed gives a stream of its own, apart from the one that draws crops.
     choices = augment.uniform(seed ^ 0x5BAD, epoch, np.array([index]), SUBSTITUTE_TRIES)[0]
     return [int(choice * count) for choice in choices.tolist()]
-
-
-def reason_of(error: Exception) -> str:
-    """Why a sample is bad, for people: BadSample says it, of an OSError the system does."""
-    if isinstance(error, OSError):
-        return f"cannot be read: {error.strerror or error}"
-    return str(error)
 
 
 def no_substitute(bad: List[Bad]) -> str:

@@ -23,6 +23,10 @@ BACKGROUND = 255
 """Level of the background that transparent images are laid on: white."""
 
 
+SMALL_TILES = 1 << 24
+"""Pixels that the tiles of a TIFF may have beyond four times those of its picture."""
+
+
 def probe(data: Any) -> Tuple[int, int, int, bool]:
     """Width and height (upright), orientation, whether CMYK is inverted: nothing is decoded.
 
@@ -31,7 +35,13 @@ def probe(data: Any) -> Tuple[int, int, int, bool]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _probe(_open(data))
+        image = _open(data)
+        try:
+            return _probe(image)
+        except BadSample:
+            raise
+        except Exception as error:  # a tag may hold anything: two numbers, a text
+            raise BadSample(f"damaged header: {type(error).__name__}: {error}") from None
 
 
 def name(data: Any) -> str:
@@ -72,6 +82,15 @@ def decode(data: Any, width: int, height: int, inverted_cmyk: bool) -> np.ndarra
             ) from None
 
 
+def to_rgb(image: Image.Image) -> np.ndarray:
+    """Pixels of a picture that somebody else has opened: uint8 (h, w, 3), RGB.
+
+    Raises:
+        BadSample: floating point pixels, or levels beyond 16 bits.
+    """
+    return _to_rgb(image, inverted_cmyk=True)
+
+
 def _open(data: Any) -> Image.Image:
     try:
         return Image.open(io.BytesIO(data), formats=FORMATS)
@@ -91,6 +110,8 @@ def _probe(image: Image.Image) -> Tuple[int, int, int, bool]:
         # Pillow turns TIFF upright itself when it loads; only its newer versions say so in `size`.
         tags = image.tag_v2  # type: ignore[attr-defined]
         width, height = int(tags[256]), int(tags[257])
+        if 324 in tags:  # where its tiles lie
+            _check_tiles(width, height, int(tags[322]), int(tags[323]))
         turned = tags.get(274, 1) in (5, 6, 7, 8)
         return (height, width, 1, True) if turned else (width, height, 1, True)
     exif = image.info.get("exif", b"")
@@ -101,19 +122,28 @@ def _probe(image: Image.Image) -> Tuple[int, int, int, bool]:
     return width, height, orientation, True
 
 
+def _check_tiles(width: int, height: int, across: int, down: int) -> None:
+    """Refuse a TIFF whose tiles hold far more than its picture: libtiff decodes a whole one."""
+    most = max(width, across) * max(height, down)
+    if most > 4 * width * height + SMALL_TILES:
+        raise BadSample(f"tiles of {across} x {down} pixels for a picture of {width} x {height}")
+
+
 def _to_rgb(image: Image.Image, inverted_cmyk: bool) -> np.ndarray:
     """Any Pillow mode -> uint8 (h, w, 3)."""
     mode = image.mode
     if mode == "RGB" and "transparency" not in image.info:
         return np.array(image)  # a copy: Pillow lends its pixels read-only
     if mode.startswith("I"):  # 16-bit grey comes as I;16 or I, by Pillow's version and the file
-        levels = np.asarray(image).astype(np.int64)
+        levels = np.asarray(image)
         if levels.min() < 0 or levels.max() > 65535:
             raise BadSample(
                 f"levels from {levels.min()} to {levels.max()}, expected 0 to 65535 (16 bits)"
             )
-        grey = ((levels + 128) // 257).astype(np.uint8)
-        return np.repeat(grey[:, :, None], 3, axis=2)
+        pixels = np.empty((*levels.shape, 3), np.uint8)
+        for row, line in enumerate(levels):  # all at once would take 30 bytes a pixel
+            pixels[row] = ((line.astype(np.int32) + 128) // 257)[:, None]
+        return pixels
     if mode == "F":
         raise BadSample(
             "floating point pixels have no agreed range; convert the file to 8 or 16 bits"

@@ -7,6 +7,8 @@ Which way, the record says (header.py):
 | jpeg | baseline or progressive JPEG, RGB, YCbCr or grey | libjpeg-turbo, whole (simplejpeg) |
 | windows | a JPEG that `pack` has given an index | the same, but the window alone |
 | raw | binary PPM, or an array | a view of the pixels |
+| coefficients | what `pack` made of a JPEG | our kernels, the window alone; `batch.py` calls them \
+itself, since they scale as well |
 | pillow | everything else | by_pillow.py |
 
 The pixels of a window are exactly those of the whole picture. libjpeg-turbo releases the GIL.
@@ -21,14 +23,16 @@ import simplejpeg
 
 from train.data import by_pillow
 from train.data.augment import Box
-from train.data.header import Data, Header, probe
+from train.data.coefficients import render as rendering
+from train.data.header import Data, Header, check_pixels, probe
 from train.data.orientation import stored_box, upright, upright_part
+from train.data.rare_sampling import check_whole
 from train.data.resize import Part
 from train.errors import BadSample
 
 __all__ = [
-    "BadSample", "Data", "Header", "Scratch", "Scaled", "decode", "decode_scaled", "describe",
-    "probe", "upright",
+    "BadSample", "Data", "Header", "Scratch", "Scaled", "check_pixels", "decode", "decode_scaled",
+    "describe", "probe", "upright",
 ]  # fmt: skip
 
 KEPT_BYTES = 64 << 20
@@ -85,11 +89,17 @@ def decode(data: Data, header: Header, box: Box, scratch: Optional[Scratch] = No
     kind = header.kind
     if kind == "jpeg":
         stored = _decode_jpeg(data, header, scratch)
+    elif kind == "coefficients":
+        pixels = np.empty((box.height, box.width, 3), np.uint8)
+        rendering.render_now(rendering.Task(data, box, False, pixels), scratch or Scratch())
+        return pixels
     elif kind == "windows":
         return _decode_window(data, header, box, scratch)
     elif kind == "raw":
         stored = _raw(data, header)
     else:
+        if header.rare_sampling:
+            check_whole(data)
         stored = by_pillow.decode(data, header.width, header.height, header.inverted_cmyk)
     pixels = upright(stored, header.orientation)
     if pixels.shape != (header.height, header.width, 3):
@@ -130,12 +140,14 @@ def decode_scaled(
     left = top = 0
     if header.kind == "windows":
         data, left, top = _cut(data, header, _widened((x, y, width, height), header, 2 * factor))
-    whole = _size(data)
-    pixels = _by_libjpeg(data, whole, factor, scratch)
+    pixels = _by_libjpeg(data, _size(data, header), factor, scratch)
     x, y = x - left, y - top
     first_x, first_y = x // factor, y // factor
     end_x, end_y = -(-(x + width) // factor), -(-(y + height) // factor)
-    pixels = upright(pixels[first_y:end_y, first_x:end_x], header.orientation)
+    pixels = pixels[first_y:end_y, first_x:end_x]
+    if pixels.shape != (end_y - first_y, end_x - first_x, 3):
+        raise BadSample(f"damaged JPEG of {len(data)} bytes: smaller than its header says")
+    pixels = upright(pixels, header.orientation)
     part = Part(x / factor - first_x, y / factor - first_y, width / factor, height / factor)
     return Scaled(pixels, upright_part(part, end_x - first_x, end_y - first_y, header.orientation))
 
@@ -151,7 +163,7 @@ def describe(data: Data, resize: str = "antialias") -> str:
     """
     try:
         header = probe(data, 1 << 62)
-        if header.kind == "windows":
+        if header.kind in ("windows", "coefficients"):
             decode(data, header, Box(0, 0, 1, 1))
     except BadSample as error:
         return f"a bad sample ({error})"
@@ -160,6 +172,9 @@ def describe(data: Data, resize: str = "antialias") -> str:
         return f"JPEG with an index: libjpeg-turbo decodes the window alone{smaller}"
     if header.kind == "jpeg":
         return f"JPEG: libjpeg-turbo decodes it whole{smaller}"
+    if header.kind == "coefficients":
+        smaller = ", in fewer samples where that is enough" if resize == "dct" else ""
+        return f"coefficients of JPEG: our kernels transform and scale the window alone{smaller}"
     if header.kind == "raw":
         return "pixels as they are: nothing to decode"
     return f"{by_pillow.name(data)}: Pillow decodes it"
@@ -194,7 +209,7 @@ def _decode_jpeg(data: Any, header: Header, scratch: Optional[Scratch]) -> np.nd
 def _decode_window(data: Any, header: Header, box: Box, scratch: Optional[Scratch]) -> np.ndarray:
     x, y, width, height = stored_box(box, header.width, header.height, header.orientation)
     coded, left, top = _cut(data, header, (x, y, width, height))
-    pixels = _by_libjpeg(coded, _size(coded), 1, scratch)
+    pixels = _by_libjpeg(coded, _size(coded, header), 1, scratch)
     x, y = x - left, y - top
     pixels = pixels[y : y + height, x : x + width]
     if pixels.shape != (height, width, 3):
@@ -209,12 +224,19 @@ def _cut(data: Any, header: Header, box: Tuple[int, int, int, int]) -> Any:
     return windows.cut(data, header.place, box)
 
 
-def _size(data: Any) -> Tuple[int, int]:
-    """Height and width of a JPEG."""
+def _size(data: Any, header: Header) -> Tuple[int, int]:
+    """Height and width of a JPEG, or a part of it, that is no larger than its header says."""
     try:
         height, width, _, _ = simplejpeg.decode_jpeg_header(data, strict=False)
     except ValueError as error:
         raise BadSample(f"damaged JPEG of {len(data)} bytes: {error}") from None
+    except KeyError:  # simplejpeg's, of tables without a picture
+        raise BadSample(f"damaged JPEG of {len(data)} bytes: it has no scan") from None
+    if height * width > header.width * header.height:
+        raise BadSample(
+            f"damaged JPEG of {len(data)} bytes: it has {width} x {height} pixels, more than "
+            "its header says"
+        )
     return height, width
 
 
@@ -226,7 +248,8 @@ def _by_libjpeg(
     options = {}
     if factor > 1:
         options = {"min_height": height, "min_width": width, "min_factor": factor}
-    memory = None if scratch is None else scratch.take(height * width * 3)
+    # Always memory of ours: libjpeg may find another size, and take as much as that asks for.
+    memory = (scratch or Scratch()).take(height * width * 3)
     try:
         return simplejpeg.decode_jpeg(data, "RGB", buffer=memory, strict=True, **options)
     except ValueError as error:

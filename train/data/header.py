@@ -10,8 +10,10 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 
 from train.data import by_pillow
+from train.data.coefficients import MAGIC, record
 from train.data.jpeg import IDENTIFIER, MARKER
 from train.data.orientation import exif_orientation
+from train.data.rare_sampling import is_rare
 from train.errors import BadSample
 
 Data = Union[bytes, memoryview, np.ndarray]
@@ -20,17 +22,25 @@ Data = Union[bytes, memoryview, np.ndarray]
 _PIXMAP = re.compile(rb"P6\n([1-9]\d{0,8}) ([1-9]\d{0,8})\n255\n")
 
 
+MAX_SCANS = 500
+"""Of a progressive JPEG; encoders write about ten. 30 bytes may stand for one over all pixels, so
+that a megabyte of them takes minutes."""
+
+
 class Header(NamedTuple):
     """What an image is.
 
     Attributes:
         kind: who decodes it: "jpeg" (libjpeg-turbo), "windows" (the same, but only what is needed),
-            "raw" (nobody, pixels are stored) or "pillow".
-        width, height: upright, pixels.
+            "raw" (nobody, pixels are stored), "coefficients" (our kernels, only what is needed) or
+            "pillow".
+        width: upright, pixels.
+        height: upright, pixels.
         orientation: EXIF orientation 1 to 8; 1 is upright.
         inverted_cmyk: a CMYK JPEG whose inks Adobe's marker declares inverted.
         place: where its pixels are. "windows": the index of the file; "raw": the first byte of the
             pixels, or None where the record is the pixels.
+        rare_sampling: a JPEG of sampling factors that Pillow alone decodes (rare_sampling.py).
     """
 
     kind: str
@@ -39,6 +49,7 @@ class Header(NamedTuple):
     orientation: int = 1
     inverted_cmyk: bool = False
     place: Any = None
+    rare_sampling: bool = False
 
 
 def probe(data: Data, max_pixels: int) -> Header:
@@ -61,13 +72,20 @@ def probe(data: Data, max_pixels: int) -> Header:
             found = _of_jpeg(data)
         elif data[:3] == b"P6\n":
             found = _of_pixmap(data)
+        elif data[: len(MAGIC)] == MAGIC:
+            fields = record.parse(data)
+            found = Header("coefficients", fields.width, fields.height)
         header = found or Header("pillow", *by_pillow.probe(data))
-    if header.width * header.height > max_pixels:
-        raise BadSample(
-            f"{header.width} x {header.height} pixels are more than "
-            f"data.max_pixels={max_pixels} allows"
-        )
+    check_pixels(header.width, header.height, max_pixels)
     return header
+
+
+def check_pixels(width: int, height: int, max_pixels: int) -> None:
+    """Refuse what is too large; BadSample."""
+    if width * height > max_pixels:
+        raise BadSample(
+            f"{width} x {height} pixels are more than data.max_pixels={max_pixels} allows"
+        )
 
 
 def _of_pixels(pixels: np.ndarray) -> Header:
@@ -117,11 +135,15 @@ def _of_jpeg(data: Union[bytes, memoryview]) -> Optional[Header]:
             height, width = struct.unpack(">HH", segment[1:5])
             if width == 0 or height == 0:
                 return None
+            if marker == 0xC2 and bytes(data[position:]).count(b"\xff\xda") > MAX_SCANS:
+                raise BadSample(f"damaged JPEG of {size} bytes: more than {MAX_SCANS} scans")
             layout = _layout(data, width, height) if indexed else None
             if orientation >= 5:
                 width, height = height, width
             if segment[5] == 4:
                 return Header("pillow", width, height, orientation, adobe)
+            if is_rare(segment):
+                return Header("pillow", width, height, orientation, adobe, rare_sampling=True)
             kind = "jpeg" if layout is None else "windows"
             return Header(kind, width, height, orientation, adobe, layout)
         elif (0xC3 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC)) or marker == 0xDA:

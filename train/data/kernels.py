@@ -61,7 +61,8 @@ def kernel(signature: str) -> Callable[[_Function], _Function]:
 def sources() -> List[Path]:
     """The files that kernels are in."""
     here = Path(__file__).parent
-    return sorted({*here.rglob("*kernels.py"), *(here / "jpeg").glob("*.py")})
+    folders = (here / "jpeg").glob("*.py"), (here / "coefficients").glob("*.py")
+    return sorted({*here.rglob("*kernels.py"), *folders[0], *folders[1]})
 
 
 def version(files: Sequence[Path]) -> str:

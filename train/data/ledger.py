@@ -15,18 +15,16 @@ from train.errors import DataError
 
 
 class Ledger:
-    """Bad samples of one run on one rank.
+    """Bad samples of one run.
 
     Args:
         path: the file to append to, one JSON object a line; None keeps them in memory only.
         num_samples: of the data set, training and validation together.
         budget: share of num_samples that may be bad; the allowed number is rounded up.
-        rank: written beside each entry.
     """
 
-    def __init__(self, path: Optional[Path], num_samples: int, budget: float, rank: int = 0):
+    def __init__(self, path: Optional[Path], num_samples: int, budget: float):
         self.path = path
-        self.rank = rank
         self.num_samples = num_samples
         self.budget = budget
         # 0.07 * 100 is 7.000000000000001 in binary: without rounding one more would be allowed.
@@ -37,18 +35,19 @@ class Ledger:
                 try:
                     entry = json.loads(line)
                     self.entries[str(entry["key"])] = str(entry["reason"])
-                except (ValueError, KeyError, TypeError):
+                except (ValueError, KeyError, TypeError, RecursionError):
                     continue  # a line torn by a crash: its sample is met again and written again
 
     def __len__(self) -> int:
         return len(self.entries)
 
-    def add(self, split: str, items: Iterable[Bad]) -> int:
+    def add(self, split: str, items: Iterable[Bad], rank: int = 0) -> int:
         """Write down what is new.
 
         Args:
             split: "train" or "val".
             items: bad samples of one batch or of the scan.
+            rank: who found them.
 
         Returns:
             How many were new.
@@ -58,18 +57,23 @@ class Ledger:
                 all.
             OSError: the ledger can't be written (a full disk).
         """
-        new = 0
+        new, problem = 0, None
         for item in items:
             key = f"{split}:{item.key}"
             if key in self.entries:
                 continue
             self.entries[key] = item.reason
             new += 1
-            self._append(
-                {"key": key, "index": item.sample, "reason": item.reason, "rank": self.rank}
-            )
+            try:
+                self._append(
+                    {"key": key, "index": item.sample, "reason": item.reason, "rank": rank}
+                )
+            except OSError as error:
+                problem = error  # counted all the same
         if new and len(self.entries) > self.allowed:
             raise DataError(self._over_budget())
+        if problem is not None:
+            raise problem
         return new
 
     def _append(self, entry: Dict[str, Any]) -> None:

@@ -7,12 +7,12 @@ restarted.
 
 import atexit
 import multiprocessing.util  # noqa: F401  see _shut_down_all
+import time
 import weakref
-from typing import Any, Dict, Iterator, Optional, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple, Union
 
-import numpy as np
-import torch
-
+from train.data import handover
+from train.data.account import Account
 from train.data.batch import Batch, Failure
 from train.data.plan import held
 from train.data.processes import ProcessStream
@@ -24,7 +24,6 @@ from train.errors import DataError
 Stream = Union[ProcessStream, ThreadStream, LocalStream]
 
 _open_streams: "weakref.WeakSet[Any]" = weakref.WeakSet()
-_said: Set[str] = set()
 
 
 class Loader:
@@ -45,6 +44,10 @@ class Loader:
         start_method: of processes: fork, forkserver or spawn.
         epochs: where the order ends; None: never.
         workers_kind: process or thread.
+
+    Attributes:
+        account: what its time and its workers' time goes to.
+        while_waiting: called about once a second while no batch comes; may raise to leave.
     """
 
     def __init__(
@@ -62,6 +65,8 @@ class Loader:
         self.workers, self.prefetch, self.pin_memory = workers, prefetch, pin_memory
         self.start_method, self.epochs, self.workers_kind = start_method, epochs, workers_kind
         self.epoch, self.samples_seen = 0, 0
+        self.account = Account()
+        self.while_waiting: Callable[[], None] = lambda: None
         self._idle: Optional[Tuple[Tuple[int, int], Stream]] = None
         self._ring: Optional[Ring] = None
 
@@ -70,7 +75,7 @@ class Loader:
         epoch, samples_seen = self._position()
         if self.epochs is not None and epoch >= self.epochs:
             return 0
-        return len(self.sampler.global_batch_sizes(samples_seen))
+        return len(self.sampler.batch_sizes(samples_seen))
 
     def state_dict(self) -> Dict[str, int]:
         """Where the loader stands: `{seed, epoch, samples_seen}`."""
@@ -112,8 +117,8 @@ class Loader:
 
     def __iter__(self) -> Iterator[Batch]:
         self.epoch, self.samples_seen = epoch, samples_seen = self._position()
-        sizes = self.sampler.global_batch_sizes(samples_seen)
-        if self.epochs is not None and epoch >= self.epochs:
+        left = len(self.sampler.batch_sizes(samples_seen))
+        if left == 0 or (self.epochs is not None and epoch >= self.epochs):
             return
         idle, self._idle = self._idle, None
         if idle is not None and idle[0] == (epoch, samples_seen):
@@ -122,7 +127,6 @@ class Loader:
             if idle is not None:
                 _shut_down(idle[1])
             stream = self._open((epoch, samples_seen))
-        left = len(sizes)
         try:
             while left > 0:
                 batch = self._next(stream)
@@ -142,7 +146,7 @@ class Loader:
 
     def _position(self) -> Tuple[int, int]:
         """Where the next `for` begins: at the next epoch when nothing of this one is left."""
-        if not self.sampler.global_batch_sizes(self.samples_seen):
+        if not self.sampler.batch_sizes(self.samples_seen):
             return self.epoch + 1, 0
         return self.epoch, self.samples_seen
 
@@ -168,6 +172,7 @@ class Loader:
             )
         if ring is not None:
             ring.add_user()
+        self.account.follow(stream)
         _open_streams.add(stream)
         return stream
 
@@ -180,31 +185,29 @@ class Loader:
                 self._ring = Ring(slots, (self.sampler.batch_size, size, size, 3))
                 self._ring.add_user()
             except OSError as error:
-                _say_once(
+                handover.say_once(
                     f"note: no memory to share with workers ({error.strerror or error}), so each "
                     "batch is copied from them"
                 )
         return self._ring
 
     def _next(self, stream: Stream) -> Batch:
+        asked = time.perf_counter()
+        stream.while_waiting = self.while_waiting
         request, result = stream.next()
+        came = time.perf_counter()
+        self.account.wait_s += came - asked
         ring = stream.ring
-        if isinstance(result, Failure):
-            if ring is not None:
-                ring.release(request.slot)
-            raise DataError(result.message)
-        if ring is not None and result.slot >= 0:
-            if self.pin_memory:
-                _pin_or_say(ring)
-            images = ring.take(result.slot, len(request.indices))
+        if ring is not None and not isinstance(result, Failure) and result.slot >= 0:
+            batch = handover.in_ring(result, ring, self.pin_memory)
         else:
             if ring is not None:
                 ring.release(request.slot)
-            images = _tensor(result.images)
-        labels = _tensor(result.labels)
-        if self.pin_memory:
-            images, labels = _page_locked(images), _page_locked(labels)
-        return result._replace(images=images, labels=labels)
+            if isinstance(result, Failure):
+                raise DataError(result.message)
+            batch = handover.beside_ring(result, self.pin_memory)
+        self.account.hand_s += time.perf_counter() - came
+        return batch
 
 
 def _requests(
@@ -218,34 +221,6 @@ def _requests(
         if ring is not None:
             request = request._replace(slot=ring.acquire(len(request.indices)))
         yield request
-
-
-def _tensor(values: Any) -> Any:
-    return torch.from_numpy(values) if isinstance(values, np.ndarray) else values
-
-
-def _page_locked(values: Any) -> Any:
-    if not isinstance(values, torch.Tensor) or values.is_pinned():
-        return values
-    return values.pin_memory()
-
-
-def _pin_or_say(ring: Ring) -> None:
-    """Page-lock the ring: late, when all workers have started, since it starts CUDA."""
-    problem = ring.pin()
-    if problem:
-        _say_once(
-            f"note: the memory of the batches can't be page-locked as a whole ({problem}), so each "
-            "batch is copied once more"
-        )
-
-
-def _say_once(text: str) -> None:
-    if text not in _said:
-        _said.add(text)
-        from train.console import say  # late: a worker that is spawned needs no console
-
-        say(text)
 
 
 def _shut_down(stream: Stream) -> None:

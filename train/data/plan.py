@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import List, NamedTuple, Optional, Union
 
+from train.config import kind_of
 from train.machine import Measure
 
 Auto = Union[int, str]  # a number or "auto"
@@ -33,17 +34,37 @@ def held(cuda: bool) -> int:
 
 
 @dataclass(frozen=True)
+class Known:
+    """What `train tune` has found for this machine and these data: what "auto" then means.
+
+    `reason`: how it is known, and what it gave.
+    """
+
+    workers: int
+    prefetch: Optional[int]
+    workers_kind: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Requested:
     """What the config asks for: `data.workers`, `data.prefetch` and so on.
 
+    `workers_kind`: also how processes start: "fork", "forkserver" or "spawn".
     `own_samples`: the data set gives samples of its own making, which are collated by torch.
+    `known`: what tuning has found; None: the rules below hold.
     """
 
     workers: Auto = "auto"
     prefetch: Auto = "auto"
-    start_method: str = "auto"
     workers_kind: str = "auto"
     own_samples: bool = False
+    known: Optional[Known] = None
+
+    @property
+    def kind(self) -> str:
+        """auto, process or thread."""
+        return kind_of(self.workers_kind)
 
 
 @dataclass(frozen=True)

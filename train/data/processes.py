@@ -10,13 +10,16 @@ import os
 import pickle
 from collections import deque
 from multiprocessing import connection
-from typing import Any, Deque, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
 from train.data import worker
 from train.data.ring import Ring
 from train.data.sampler import BatchRequest
-from train.data.watch import Watch, sample_name
+from train.data.stacks import NO_ANSWER, process_state
+from train.data.stalls import Patience, names_of
+from train.data.watch import Place, Watch, sample_name
 from train.errors import ConfigError, DataError
+from train.machine import memory_limit_bytes, oom_kills
 
 
 class ProcessStream:
@@ -33,6 +36,8 @@ class ProcessStream:
 
     Attributes:
         ring: as given.
+        watch: where the workers are.
+        while_waiting: called about once a second while no batch comes; may raise to leave.
     """
 
     def __init__(
@@ -47,13 +52,14 @@ class ProcessStream:
     ):
         self._dataset, self._requests, self._through_shm = dataset, requests, through_shm
         self.ring = ring
-        self._owner, self._watch = os.getpid(), Watch(workers, shared=True)
+        self.while_waiting: Callable[[], None] = lambda: None
+        self._owner, self.watch = os.getpid(), Watch(workers, shared=True)
         self._workers: List[Any] = []
         self._links: List[Any] = []
         self._pending: Deque[Tuple[int, BatchRequest]] = deque()
         self._queues: List[Deque[int]] = [deque() for _ in range(workers)]
         self._done: Dict[int, Any] = {}
-        self._count = 0
+        self._count, self._oom_kills = 0, oom_kills().value
         # To a new interpreter a large index goes afterwards: as an argument it would keep each
         # start waiting for the imports of the one before. Tensors of a user's can't go that way.
         late = start_method != "fork" and not through_shm
@@ -75,7 +81,7 @@ class ProcessStream:
         with theirs:
             process = context.Process(
                 target=worker.work,
-                args=(number, dataset, self.ring, self._watch, theirs),
+                args=(number, dataset, self.ring, self.watch, theirs),
                 name=f"loader worker {number}",
                 daemon=True,
             )
@@ -93,15 +99,39 @@ class ProcessStream:
             raise StopIteration
         self._receive(0)
         number, request = self._pending[0]
-        while number not in self._done:
-            if not self._receive(worker.STALL_S):
-                raise worker.stall(self._places())
+        if number not in self._done:
+            self._wait_for(number)
         result = self._done.pop(number)
         if isinstance(result, worker.Raised):
             raise result.again()
         self._pending.popleft()
         self._ask()  # before the batch is handed out: nobody waits while it is used
         return request, result
+
+    def _wait_for(self, number: int) -> None:
+        patience = Patience(self._dataset, self.watch, _who, self._stack, worker.STALL_S)
+        while number not in self._done:
+            if self._receive(patience.left_s()):
+                patience.heard()
+            elif patience.is_over():
+                raise worker.stall(names_of(self._dataset, self.watch))
+            else:
+                patience.look()
+                self.while_waiting()
+        patience.done()
+
+    def queue(self) -> Tuple[int, int]:
+        """Batches that are made, of how many that were asked for."""
+        handed = self._count - len(self._pending)
+        return max(0, self.watch.work().batches - handed), len(self._pending)
+
+    def stacks(self) -> List[Tuple[str, str]]:
+        """Each worker and where its code stands."""
+        places = [place for place in self.watch.places() if place.thread]
+        return [(f"worker {place.worker} ({_who(place)})", self._stack(place)) for place in places]
+
+    def _stack(self, place: Place) -> str:
+        return NO_ANSWER if self.watch.stacks is None else self.watch.stacks.ask(place.thread)
 
     def _ask(self) -> None:
         request = next(self._requests, None)
@@ -121,7 +151,7 @@ class ProcessStream:
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise ConfigError(
                 f"the data set can't be sent to a worker process: {error}; use "
-                "data.start_method=fork or data.workers_kind=thread, or see that it pickles"
+                "data.workers_kind=fork or data.workers_kind=thread, or see that it pickles"
             ) from error
 
     def _receive(self, timeout_s: float) -> bool:
@@ -142,16 +172,14 @@ class ProcessStream:
         return bool(ready)
 
     def _death(self, number: int) -> DataError:
-        process, index = self._workers[number], self._watch.index(number)
+        process, index = self._workers[number], self.watch.index(number)
         process.join(2)  # its link closes a moment before it is dead
         process.kill()
         process.join()
         where = "" if index is None else sample_name(self._dataset, index)
-        return worker.death(process.pid, process.exitcode, where, self._through_shm)
-
-    def _places(self) -> str:
-        found = [self._watch.index(number) for number in range(len(self._workers))]
-        return ", ".join(sample_name(self._dataset, index) for index in found if index is not None)
+        killed = oom_kills().value > self._oom_kills
+        limit = memory_limit_bytes() if killed else None
+        return worker.death(process.pid, process.exitcode, where, self._through_shm, limit)
 
     def unused(self) -> List[BatchRequest]:
         """After the end: requests whose slots were never handed out."""
@@ -170,4 +198,9 @@ class ProcessStream:
         for link in self._links:
             link.close()
         self._links = []
-        self._watch.close()
+        self.watch.close()
+
+
+def _who(place: Place) -> str:
+    state = process_state(place.thread)
+    return f"process {place.thread}" + (f", {state}" if state else "")

@@ -5,6 +5,7 @@ Pure functions of the choice that `settings.py` made. No torch here, no files.
 
 from typing import List
 
+from train.config import START_METHODS
 from train.data.plan import (
     CPU_PERCENT,
     MEASURED_WHY,
@@ -67,7 +68,7 @@ def reasons(choice: Choice) -> List[Setting]:
         Setting("data.workers_kind", choice.kind, _why_kind(choice)),
         Setting("eval_workers", plan.eval_workers, why_eval),
         Setting("pin_memory", pin, _WHY_PIN[pin]),
-        Setting("data.start_method", choice.method, _why_method(choice)),
+        Setting("start method", choice.method, _why_method(choice)),
     ]
     return [row for row in rows if choice.has_eval or row.name != "eval_workers"]
 
@@ -75,11 +76,22 @@ def reasons(choice: Choice) -> List[Setting]:
 def _why_kind(choice: Choice) -> str:
     if choice.plan.workers == 0:
         return "no workers to start"
-    if choice.requested.workers_kind != "auto":
+    if choice.requested.kind != "auto":
         return "as asked for"
+    if choice.requested.known is not None:
+        return _why_known(choice, "workers_kind")
     if choice.requested.own_samples:
         return "Python code of your own runs side by side in processes alone"
     return MEASURED_WHY
+
+
+def _why_known(choice: Choice, name: str) -> str:
+    """The reason that tuning gave, told once: at the first setting that it chose."""
+    asked, known = choice.requested, choice.requested.known
+    chosen = [
+        one for one in ("workers", "prefetch", "workers_kind") if getattr(asked, one) == "auto"
+    ]
+    return known.reason if known is not None and chosen[:1] == [name] else "tuned with it"
 
 
 def _why_method(choice: Choice) -> str:
@@ -87,7 +99,7 @@ def _why_method(choice: Choice) -> str:
         return "no workers to start"
     if choice.kind == "thread":
         return "not used: threads are not started as processes"
-    if choice.requested.start_method != "auto":
+    if choice.requested.workers_kind in START_METHODS:
         return "as asked for"
     return WHY_METHOD[choice.method]
 
@@ -108,6 +120,8 @@ def _why_so_many(choice: Choice) -> str:
         return f"lowered from {choice.wanted.workers}: {choice.shortage}"
     if choice.requested.workers != "auto":
         return "as asked for"
+    if choice.requested.known is not None:
+        return _why_known(choice, "workers")
     if choice.machine.device_type == "cuda":
         return f"{CPU_PERCENT} % of {cpus}, 1 to {MOST_WORKERS}; the rest feeds the GPU"
     if choice.plan.workers == 0:
@@ -122,6 +136,8 @@ def _why_prefetch(choice: Choice, again: str) -> str:
         return f"lowered from {choice.wanted.prefetch}{again}"
     if choice.requested.prefetch != "auto":
         return "as asked for"
+    if choice.requested.known is not None:
+        return _why_known(choice, "prefetch")
     if choice.machine.device_type == "cuda":
         return "batches ready per worker: a fast GPU must not notice a slow read"
     return "batches ready per worker: enough for a CPU, and small in memory"

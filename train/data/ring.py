@@ -38,7 +38,7 @@ class SharedBlock:
 
     def __init__(self, size: int):
         self.size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
-        self._descriptor = _memory_file()
+        self._descriptor = memory_file()
         self._finalizer = _at_end(self, os.close, self._descriptor)
         os.ftruncate(self._descriptor, self.size)
         self._process = os.getpid()
@@ -189,7 +189,7 @@ def _at_end(owner: Any, function: Any, *arguments: Any) -> weakref.finalize:
     return cast(weakref.finalize, finalizer)
 
 
-def _memory_file() -> int:
+def memory_file() -> int:
     """A descriptor of an anonymous file in memory."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("wellfed", os.MFD_CLOEXEC)

@@ -3,9 +3,12 @@
 The state is `{seed, epoch, samples_seen}`, counted over all ranks: restoring it costs O(1) and
 works at any world size and any number of workers. The epoch travels with the indices, so persistent
 workers see it.
+
+Training: each global batch is dealt out to all ranks, so all take the same number of steps.
+Evaluation: whole batches are dealt out, so a batch holds the same samples at any world size.
 """
 
-from typing import Dict, Iterator, List, NamedTuple, Optional
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -21,33 +24,39 @@ class BatchRequest(NamedTuple):
             goes on.
         indices: int64 (B,), into the source.
         slot: where in the batch ring to write it; -1: into memory of its own.
+        padding: so many samples at the end count nowhere: they only keep the batch large enough.
     """
 
     epoch: int
     samples_seen: int
     indices: np.ndarray
     slot: int = -1
+    padding: int = 0
 
 
 class Sampler:
     """The order of a data set, batch by batch, for one rank.
 
-    A last batch of a single sample would break batch normalisation. It is not dropped: the batch
-    before it gives one sample away, so every sample is seen exactly once an epoch. Only where
-    batches are no larger than `min_batch` there is nothing to give: then the tail of that epoch's
-    order is left out (`samples_per_epoch` says how many remain).
+    Every sample comes exactly once an epoch, at any world size and from any position.
+
+    A batch of a single sample would break batch normalisation. Where the tail of an epoch is that
+    short, the batch before it gives samples away. Where that one is no larger itself, or lies
+    before the position of a resume, the tail is filled with other samples that count nowhere
+    (`BatchRequest.padding`).
 
     Args:
         num_samples: of the data set, >= 1.
         batch_size: of one rank, >= 1.
         seed: of the run.
         shuffle: a new order each epoch; False keeps the order of the source.
-        rank, world_size: this process among all.
-        min_batch: smallest batch a rank may get: 2 in training (batch normalisation), 1 in
-            evaluation.
+        rank: this process among all, from 0.
+        world_size: how many processes train together.
+        min_batch: smallest batch a rank may get: 2 in training (batch normalisation).
+        whole_batches: for evaluation: batch k goes to rank k % world_size, whole; a rank may get
+            none.
 
     Raises:
-        ConfigError: fewer samples than ranks x min_batch.
+        ConfigError: fewer samples than the ranks need.
     """
 
     def __init__(
@@ -59,12 +68,14 @@ class Sampler:
         rank: int = 0,
         world_size: int = 1,
         min_batch: int = 1,
+        whole_batches: bool = False,
     ):
-        if num_samples < world_size * min_batch:
+        least = 1 if whole_batches else world_size * min_batch
+        if num_samples < least:
             ranks = f" for {world_size} ranks" if world_size > 1 else ""
             raise ConfigError(
                 f"the data set has {num_samples} image(s), training needs at least "
-                f"{world_size * min_batch}{ranks}: add images"
+                f"{least}{ranks}: add images"
             )
         self.num_samples = num_samples
         self.batch_size = batch_size
@@ -74,7 +85,7 @@ class Sampler:
         self.world_size = world_size
         # With a batch size of 1, single samples are what the user asked for.
         self.min_batch = min(min_batch, batch_size)
-        self._may_be_empty = min_batch == 1
+        self.whole_batches = whole_batches
 
     def order(self, epoch: int) -> np.ndarray:
         """The order of one epoch, the same on every rank: int64 (N,), each index exactly once."""
@@ -85,37 +96,39 @@ class Sampler:
         return generator.permutation(self.num_samples)
 
     def global_batch_sizes(self, samples_seen: int = 0) -> List[int]:
-        """Sizes over all ranks of the batches left in an epoch, from a batch boundary onwards."""
-        full = self.batch_size * self.world_size
-        # In evaluation a rank may get nothing of the last batch: no sample is left out.
-        least = 1 if self._may_be_empty else self.min_batch * self.world_size
+        """Sizes of the batches left in an epoch, over all ranks, from a batch boundary onwards."""
+        full = self.batch_size * (1 if self.whole_batches else self.world_size)
+        least = 1 if self.whole_batches else self.min_batch * self.world_size
         sizes: List[int] = []
         left = self.num_samples - samples_seen
         while left > 0:
-            if left < least:
-                break  # nothing to give, see the class
             size = min(full, left)
             if 0 < left - size < least <= left - least:
-                size = left - least
+                size = left - least  # the last one is to be large enough
             sizes.append(size)
             left -= size
         return sizes
 
-    @property
-    def samples_per_epoch(self) -> int:
-        """Samples that one epoch sees over all ranks: all of them, but for the exception above."""
-        return sum(self.global_batch_sizes())
-
     def batch_sizes(self, samples_seen: int = 0) -> List[int]:
-        """Sizes of this rank's batches left in an epoch."""
-        return [
-            self._share(size).stop - self._share(size).start
-            for size in self.global_batch_sizes(samples_seen)
-        ]
+        """Samples that count in each of this rank's batches left in an epoch."""
+        return [part.stop - part.start for _, part in self._parts(samples_seen)]
 
-    def _share(self, size: int) -> slice:
-        """This rank's part of a global batch; parts differ by at most one sample."""
-        return slice(size * self.rank // self.world_size, size * (self.rank + 1) // self.world_size)
+    def rounds(self) -> int:
+        """Batches of the rank that gets most of them in an epoch."""
+        batches = len(self.global_batch_sizes())
+        return -(-batches // self.world_size) if self.whole_batches else batches
+
+    def _parts(self, samples_seen: int) -> Iterator[Tuple[int, slice]]:
+        """This rank's batches: where each global one ends, and this rank's part of the order."""
+        for size in self.global_batch_sizes(samples_seen):
+            first, end = samples_seen, samples_seen + size
+            if not self.whole_batches:
+                # Parts differ by at most one sample.
+                begin = first + size * self.rank // self.world_size
+                yield end, slice(begin, first + size * (self.rank + 1) // self.world_size)
+            elif first // self.batch_size % self.world_size == self.rank:
+                yield end, slice(first, end)
+            samples_seen = end
 
     def requests(
         self, epoch: int, samples_seen: int, epochs: Optional[int]
@@ -127,12 +140,16 @@ class Sampler:
             samples_seen: of that epoch.
             epochs: where the order ends; None: never.
         """
+        if not self.batch_sizes():
+            return  # more ranks than batches
         while epochs is None or epoch < epochs:
             order = self.order(epoch)
-            for size in self.global_batch_sizes(samples_seen):
-                part = order[samples_seen : samples_seen + size][self._share(size)]
-                yield BatchRequest(epoch, samples_seen + size, part)
-                samples_seen += size
+            for end, part in self._parts(samples_seen):
+                indices, padding = order[part], 0
+                if not self.whole_batches and len(indices) < self.min_batch:
+                    padding = self.min_batch - len(indices)
+                    indices = np.concatenate([indices, np.roll(order, -end)[:padding]])
+                yield BatchRequest(epoch, end, indices, padding=padding)
             epoch, samples_seen = epoch + 1, 0
 
     def state(self, epoch: int, samples_seen: int) -> Dict[str, int]:

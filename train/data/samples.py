@@ -9,6 +9,7 @@ from typing import Any, List, Optional, Tuple, Union
 
 import numpy as np
 import torch
+from PIL import Image
 from torch.utils.data import Dataset, default_collate
 
 from train.data.batch import (
@@ -17,12 +18,12 @@ from train.data.batch import (
     Batch,
     Failure,
     no_substitute,
-    reason_of,
     substitutes,
 )
+from train.data.fill import reason_of
 from train.data.generators import seeded
 from train.data.sampler import BatchRequest
-from train.errors import BadSample
+from train.errors import BadSample, DataError
 
 
 class Samples(Dataset):
@@ -66,9 +67,11 @@ class Samples(Dataset):
         images, labels = self._together(samples)
         if images is None:
             return Failure(f"no sample of a batch could be used: {bad[-1].key}: {bad[-1].reason}")
+        labels = np.asarray(labels, dtype=np.int64)
+        labels[len(labels) - request.padding :] = NO_LABEL
         return Batch(
             images,
-            np.asarray(labels, dtype=np.int64),
+            labels,
             request.epoch,
             request.samples_seen,
             request.indices,
@@ -77,11 +80,24 @@ class Samples(Dataset):
 
     def _read(self, index: int, bad: List[Bad]) -> Optional[Tuple[Any, Any]]:
         try:
-            image, label = self.dataset[index]
-            return image, label
+            sample = self.dataset[index]
         except (BadSample, OSError) as error:
             bad.append(Bad(index, str(index), reason_of(error)))
             return None
+        if isinstance(sample, dict):  # of two entries: it would unpack into its keys
+            raise DataError(
+                f"dataset[i] gives a dict of {', '.join(map(repr, sample))}; expected a pair "
+                "(image, label)"
+            )
+        image, label = sample
+        if isinstance(image, Image.Image):
+            raise DataError(
+                "dataset[i] gives Pillow images, which torch does not put together: give the data "
+                "set a transform that ends in tensors of one size; or leave cropping and resizing "
+                "to us: build_loader(PictureSource(dataset)), from "
+                "train.data.sources.torchvision_source"
+            )
+        return image, label
 
     def _substitute(self, index: int, epoch: int, bad: List[Bad]) -> Optional[Tuple[Any, Any]]:
         """Another sample in the place of a bad one, a function of (seed, epoch, index)."""

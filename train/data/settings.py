@@ -1,9 +1,9 @@
 """Choose the loader's settings from the machine, each with its reason.
 
 A pure function of what was asked for and what the machine offers: no torch, no files. "auto" means
-that the machine decides. What was asked for is kept, unless the batches in flight would not fit:
-too much memory kills the run, so the settings are lowered before the start, with the numbers and
-the remedy.
+what `train tune` has found, and where it has found nothing, that the machine decides by rules. What
+was asked for is kept, unless the batches in flight would not fit: too much memory kills the run, so
+the settings are lowered before the start, with the numbers and the remedy.
 
 Our own batches are not in /dev/shm (ring.py). Samples of a user's own data set are collated to
 tensors, and those do travel through it: a full /dev/shm kills workers with a bus error.
@@ -12,6 +12,7 @@ tensors, and those do travel through it: a full /dev/shm kills workers with a bu
 from dataclasses import replace
 from typing import Callable, Optional
 
+from train.config import START_METHODS
 from train.data.plan import (
     CPU_PERCENT,
     MEASURED_KIND,
@@ -19,6 +20,7 @@ from train.data.plan import (
     MOST_WORKERS_ON_CPU,
     Budget,
     Choice,
+    Known,
     LoaderSettings,
     MachineView,
     Plan,
@@ -27,11 +29,11 @@ from train.data.plan import (
     Sizes,
     held,
 )
-from train.data.reasons import WHY_METHOD, doubtful, lowered, reasons, remedy_text, shortage_text
+from train.data.reasons import doubtful, lowered, reasons, remedy_text, shortage_text
 from train.errors import ConfigError
 from train.machine import bytes_text
 
-__all__ = ["LoaderSettings", "MachineView", "Requested", "Setting", "choose"]
+__all__ = ["Known", "LoaderSettings", "MachineView", "Requested", "Setting", "choose"]
 
 _SHM_PERCENT = 80  # the rest for other users of /dev/shm, such as NCCL
 _MEMORY_PERCENT = 20  # the rest for model, optimizer, decoding, and the page cache of the files
@@ -59,8 +61,10 @@ def choose(
     """
     _check(requested, machine)
     sizes = Sizes(batch_bytes, eval_batch_bytes)
-    kind = requested.workers_kind
-    if kind == "auto":
+    kind = requested.kind
+    if kind == "auto" and requested.known is not None:
+        kind = requested.known.workers_kind
+    elif kind == "auto":
         kind = "process" if requested.own_samples else MEASURED_KIND
     through_shm = requested.own_samples and kind == "process"
     wanted, budget = _wanted(requested, machine, sizes), _tightest_budget(machine, through_shm)
@@ -71,8 +75,8 @@ def choose(
         if plan != wanted:
             shortage = shortage_text(wanted, budget, ranks, sizes)
             remedy = remedy_text(wanted, budget, ranks, sizes)
-    method = requested.start_method
-    if method == "auto":
+    method = requested.workers_kind
+    if method not in START_METHODS:
         method = "fork" if machine.platform.startswith("linux") else "spawn"
     choice = Choice(
         requested,
@@ -117,17 +121,12 @@ def _check(requested: Requested, machine: MachineView) -> None:
                 f"data.{key} must be 'auto' or a whole number >= {least}, got {value!r}; "
                 f"set data.{key}=auto to let the machine decide"
             )
-    kinds = ["auto", "process", "thread"]
+    methods = ("spawn",) if machine.platform == "win32" else START_METHODS
+    kinds = ["auto", "thread", "process", *methods]
     if requested.workers_kind not in kinds:
         raise ConfigError(
-            f"data.workers_kind must be one of {', '.join(kinds)}, got "
+            f"data.workers_kind must be one of {', '.join(kinds)} on this system, got "
             f"{requested.workers_kind!r}; set data.workers_kind=auto to let the program decide"
-        )
-    known = ["auto", "spawn"] if machine.platform == "win32" else ["auto", *WHY_METHOD]
-    if requested.start_method not in known:
-        raise ConfigError(
-            f"data.start_method must be one of {', '.join(known)} on this system, "
-            f"got {requested.start_method!r}; set data.start_method=auto to let the machine decide"
         )
 
 
@@ -139,6 +138,8 @@ def _wanted(requested: Requested, machine: MachineView, sizes: Sizes) -> Plan:
         by_machine, prefetch = 0, 2
     else:
         by_machine, prefetch = min(MOST_WORKERS_ON_CPU, max(1, cpus // 4)), 2
+    if requested.known is not None:  # of a run with as many workers, if they were set
+        by_machine, prefetch = requested.known.workers, requested.known.prefetch or prefetch
     workers = by_machine if requested.workers == "auto" else int(requested.workers)
     if requested.prefetch != "auto":
         prefetch = int(requested.prefetch)

@@ -7,12 +7,19 @@ from collections import deque
 from typing import Any, Callable, Deque, Iterator, List, Optional, Tuple
 
 from train.data import worker
+from train.data.absence import Gone
 from train.data.ring import Ring
 from train.data.sampler import BatchRequest
-from train.data.watch import Maker, Stopped, Watch, sample_name
+from train.data.stacks import stack_of_thread
+from train.data.stalls import Patience, names_of
+from train.data.watch import Maker, Place, Stopped, Watch
 
 JOIN_S = 10.0
 """How long an end waits for threads: one sample takes less, unless its disk no longer answers."""
+
+
+def _nothing() -> None:
+    """What is done while a stream waits, until somebody wants more."""
 
 
 class LocalStream:
@@ -25,10 +32,14 @@ class LocalStream:
 
     Attributes:
         ring: as given.
+        watch: where the workers are.
+        while_waiting: called again and again while data are gone; may raise to leave.
     """
 
     def __init__(self, dataset: Any, requests: Iterator[BatchRequest], ring: Optional[Ring]):
-        self._make = Maker(dataset, ring, Watch(1, shared=False).cell(0))
+        self.watch = Watch(1, shared=False)
+        self.while_waiting: Callable[[], None] = _nothing
+        self._make = Maker(dataset, ring, self.watch.cell(0), None, self._away)
         self._requests, self.ring = requests, ring
         self._workers: List[Any] = []
 
@@ -41,6 +52,18 @@ class LocalStream:
             if self.ring is not None:
                 self.ring.release(request.slot)
             raise
+
+    def _away(self, gone: Optional[Gone]) -> None:
+        self.watch.teller.note(gone)
+        self.while_waiting()
+
+    def queue(self) -> Tuple[int, int]:
+        """Nothing is made ahead."""
+        return 0, 0
+
+    def stacks(self) -> List[Tuple[str, str]]:
+        """The caller is the worker."""
+        return []
 
     def unused(self) -> List[BatchRequest]:
         """Nothing is made ahead."""
@@ -74,6 +97,8 @@ class ThreadStream:
 
     Attributes:
         ring: as given.
+        watch: where the workers are.
+        while_waiting: called about once a second while no batch comes; may raise to leave.
     """
 
     def __init__(
@@ -86,12 +111,13 @@ class ThreadStream:
     ):
         self._dataset, self._requests, self.ring = dataset, requests, ring
         self._inbox: queue.SimpleQueue[Optional[_Task]] = queue.SimpleQueue()
-        self._stop, self._watch = threading.Event(), Watch(workers, shared=False)
+        self._stop, self.watch = threading.Event(), Watch(workers, shared=False)
+        self.while_waiting: Callable[[], None] = _nothing
         self._tasks: Deque[_Task] = deque()
         self._workers = [
             threading.Thread(
                 target=_work,
-                args=(self._inbox, Maker(dataset, ring, self._watch.cell(number), self._stop)),
+                args=(self._inbox, Maker(dataset, ring, self.watch.cell(number), self._stop)),
                 name=f"loader worker {number}",
                 daemon=True,
             )
@@ -112,15 +138,34 @@ class ThreadStream:
         if not self._tasks:
             raise StopIteration
         task = self._tasks[0]
-        if not task.done.wait(worker.STALL_S):
-            found = [self._watch.index(number) for number in range(len(self._workers))]
-            names = [sample_name(self._dataset, index) for index in found if index is not None]
-            raise worker.stall(", ".join(names))
+        if not task.done.is_set():
+            self._wait_for(task)
         if task.error is not None:
             raise task.error
         self._tasks.popleft()
         self._ask()
         return task.request, task.result
+
+    def _wait_for(self, task: _Task) -> None:
+        patience = Patience(self._dataset, self.watch, _who, self._stack, worker.STALL_S)
+        while not task.done.wait(patience.left_s()):
+            if patience.is_over():
+                raise worker.stall(names_of(self._dataset, self.watch))
+            patience.look()
+            self.while_waiting()
+        patience.done()
+
+    def queue(self) -> Tuple[int, int]:
+        """Batches that are made, of how many that were asked for."""
+        return sum(task.done.is_set() for task in self._tasks), len(self._tasks)
+
+    def stacks(self) -> List[Tuple[str, str]]:
+        """Each worker and where its code stands."""
+        places = [place for place in self.watch.places() if place.thread]
+        return [(f"worker {place.worker} ({_who(place)})", self._stack(place)) for place in places]
+
+    def _stack(self, place: Place) -> str:
+        return stack_of_thread(self._workers[place.worker])
 
     def _ask(self) -> None:
         request = next(self._requests, None)
@@ -141,6 +186,10 @@ class ThreadStream:
         end = time.monotonic() + JOIN_S
         for thread in self._workers:
             thread.join(max(0.0, end - time.monotonic()))
+
+
+def _who(place: Place) -> str:
+    return f"thread {place.thread}"
 
 
 def _work(inbox: "queue.SimpleQueue[Optional[_Task]]", make: Callable[[Any], Any]) -> None:

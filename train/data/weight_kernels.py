@@ -16,15 +16,81 @@ LANES = 8
 """16-bit numbers in one vector: what every CPU has (SSE2, NEON)."""
 
 
-@kernel("int64(float64, float64, int64, boolean, boolean, int32[::1], int32[::1], uint32[:, ::1])")
-def weigh(start, length, size, antialias, mirrored, firsts, counts, weights):
-    """Weights of one axis.
+@kernel("int64(float64, boolean)")
+def reach(scale, antialias):
+    """Pixels from the first to the last that one is mixed from, at most."""
+    return int(2 * (max(scale, 1.0) if antialias else 1.0)) + 2
+
+
+@kernel("float64(float64, float64, float64, float64)")
+def _weight(distance, k, inverse, many):
+    """Of the neighbour that lies k pixels behind the first; not yet a share of one."""
+    value = 1.0 - abs(distance + k) * inverse
+    return value if value > 0.0 and k < many else 0.0
+
+
+@kernel(
+    "void(float64, float64, int64, boolean, int32[::1], float64[::1], float64[::1], float64[::1],"
+    " float64[::1], int32[:, ::1])"
+)
+def weigh_together(
+    start, length, size, antialias, firsts, distances, many, running, units, weights
+):
+    """Weights of one axis, neighbour by neighbour: LLVM finds vectors of pixels in these loops.
 
     Args:
         start: of the part that is scaled, in pixels.
         length: of that part.
         size: pixels that there are.
         antialias: as defined above; else the support is 1, and edges are repeated.
+        firsts: written, (S,): the first pixel that may count.
+        distances: (S,), scratch.
+        many: the same.
+        running: the same.
+        units: the same.
+        weights: written, (reach, S): weight k is that of pixel firsts + k; they add up to ONE.
+    """
+    count = len(firsts)
+    scale = length / count
+    support = max(scale, 1.0) if antialias else 1.0
+    inverse = 1.0 / support
+    low, high = (-np.inf, np.inf) if antialias else (0.5, size - 0.5)
+    for i in range(count):
+        centre = start + (i + 0.5) * scale
+        centre = low if centre < low else high if centre > high else centre
+        first = np.int32(centre - support + 0.5)
+        first = np.int32(0) if first < 0 else first
+        end = np.int32(centre + support + 0.5)
+        end = np.int32(size) if end > size else end
+        firsts[i] = first
+        many[i] = np.float64(np.int32(end - first))
+        distances[i] = first + 0.5 - centre
+        units[i] = 0.0
+        running[i] = 0.0
+    for k in range(len(weights)):
+        for i in range(count):
+            units[i] += _weight(distances[i], k, inverse, many[i])
+    for i in range(count):
+        units[i] = ONE / units[i]
+    # Rounding the running sum makes the weights add up to ONE.
+    for k in range(len(weights)):
+        row = weights[k]
+        for i in range(count):
+            before, unit = running[i], units[i]
+            after = before + _weight(distances[i], k, inverse, many[i])
+            running[i] = after
+            row[i] = np.int32(after * unit + 0.5) - np.int32(before * unit + 0.5)
+
+
+@kernel("int64(float64, float64, int64, boolean, boolean, int32[::1], int32[::1], uint32[:, ::1])")
+def weigh(start, length, size, antialias, mirrored, firsts, counts, weights):
+    """Weights of one axis, pixel by pixel.
+
+    Args:
+        start: see `weigh_together`.
+        length: the same.
+        size: the same.
+        antialias: the same.
         mirrored: the last pixel comes first.
         firsts: written, (S,): the first pixel that counts.
         counts: written, (S,): how many count.
@@ -33,38 +99,23 @@ def weigh(start, length, size, antialias, mirrored, firsts, counts, weights):
     Returns:
         The largest of the counts.
     """
-    count = len(firsts)
-    scale = length / count
-    support = max(scale, 1.0) if antialias else 1.0
-    most = 1
-    values = np.empty(weights.shape[1])
+    count, most = len(firsts), 1
+    found = np.empty((reach(length / count, antialias), count), np.int32)
+    begins, floats = np.empty(count, np.int32), np.empty((4, count))
+    weigh_together(
+        start, length, size, antialias, begins, floats[0], floats[1], floats[2], floats[3], found
+    )
     for i in range(count):
-        centre = start + (i + 0.5) * scale
-        if not antialias:
-            centre = min(max(centre, 0.5), size - 0.5)
-        first = max(int(centre - support + 0.5), 0)
-        end = min(int(centre + support + 0.5), size)
-        total = 0.0
-        for k in range(end - first):
-            value = max(1.0 - abs(first + k + 0.5 - centre) / support, 0.0)
-            values[k] = value
-            total += value
+        skip, end = 0, len(found)
+        while found[skip, i] == 0:
+            skip += 1
+        while found[end - 1, i] == 0:
+            end -= 1
         row = count - 1 - i if mirrored else i
-        unit = ONE / total
-        # Rounding the running sum makes the weights add up to ONE.
-        done, running, skip, last = 0, 0.0, 0, 0
-        for k in range(end - first):
-            running += values[k]
-            upto = int(running * unit + 0.5)
-            weights[row, k - skip] = upto - done
-            if upto == done and k == skip:
-                skip += 1
-            elif upto != done:
-                last = k
-            done = upto
-        firsts[row] = first + skip
-        counts[row] = last - skip + 1
-        most = max(most, last - skip + 1)
+        for k in range(skip, end):
+            weights[row, k - skip] = found[k, i]
+        firsts[row], counts[row] = begins[i] + skip, end - skip
+        most = max(most, end - skip)
     return most
 
 

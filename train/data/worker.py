@@ -18,6 +18,7 @@ import torch
 from train.data.ring import Ring
 from train.data.watch import Maker, Watch
 from train.errors import DataError
+from train.machine import Measure, bytes_text
 
 STALL_S = 300.0
 """Workers silent for so long are taken for stuck (a dead network disk): a clear end instead of a
@@ -33,6 +34,11 @@ _HINTS = {
     "such samples with `train pack --verify`",
 }
 _HINT_SHM = "most often /dev/shm is full: give the container more (docker run --shm-size 8g)"
+_CUDA = "Cannot re-initialize CUDA in forked subprocess"
+_HINT_CUDA = (
+    "the data set uses CUDA, and a loader worker can't: do that step on whole batches, where they "
+    "arrive in the main process, or take data.workers=0"
+)
 _NO_HINT = "run with data.workers=0 to see its error"
 
 
@@ -47,6 +53,8 @@ def work(number: int, dataset: Any, ring: Optional[Ring], watch: Watch, link: Co
         link: requests come and batches go here.
     """
     init_worker(number)
+    if watch.stacks is not None:
+        watch.stacks.answer()
     if dataset is None:
         dataset = link.recv()
     make = Maker(dataset, ring, watch.cell(number))
@@ -91,6 +99,8 @@ class Raised:
 
     def __init__(self, error: Exception):
         self.text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        if _CUDA in str(error):
+            error = RuntimeError(f"{str(error).splitlines()[0]}; {_HINT_CUDA}")
         try:
             self.pickled = pickle.dumps(error)
             pickle.loads(self.pickled)
@@ -115,6 +125,7 @@ def init_worker(worker_id: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     parent = multiprocessing.parent_process()
@@ -146,7 +157,9 @@ def _end_with(parent: Any) -> None:
     os._exit(1)
 
 
-def death(pid: int, exit_code: int, sample: str, through_shm: bool) -> DataError:
+def death(
+    pid: int, exit_code: int, sample: str, through_shm: bool, limit: Optional[Measure[int]] = None
+) -> DataError:
     """Say what a dead worker means.
 
     Args:
@@ -154,6 +167,7 @@ def death(pid: int, exit_code: int, sample: str, through_shm: bool) -> DataError
         exit_code: as multiprocessing has it: a signal is negative.
         sample: what it was at; '' when that is not known.
         through_shm: its batches travel through /dev/shm.
+        limit: of memory, where the kernel has counted a kill for it meanwhile.
     """
     how, hint = f"exited unexpectedly with code {exit_code}", _NO_HINT
     if exit_code < 0:
@@ -161,6 +175,11 @@ def death(pid: int, exit_code: int, sample: str, through_shm: bool) -> DataError
         names = {number.value: number.name for number in signal.Signals}
         name = names.get(-exit_code, "")
         hint = _HINT_SHM if name == "SIGBUS" and through_shm else _HINTS.get(name, _NO_HINT)
+        if name == "SIGKILL" and limit is not None:
+            hint = (
+                f"memory ran out: the limit is {bytes_text(limit.value)} ({limit.source}); "
+                "lower data.workers, data.prefetch or data.batch_size, or raise the limit"
+            )
     where = f" at sample {sample}" if sample else ""
     return DataError(f"a loader worker (process {pid}) {how}{where}; {hint}")
 

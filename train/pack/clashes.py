@@ -6,8 +6,8 @@ from typing import Iterator, List, Sequence, Tuple
 import numpy as np
 
 from train.data.sources import Source
-from train.data.sources.folder import IMAGE_EXTENSIONS
 from train.data.sources.names import encode
+from train.data.sources.skipped import IMAGE_EXTENSIONS
 from train.errors import DataError
 from train.pack.writers.folder import check_classes, path_below
 

@@ -1,5 +1,6 @@
 """What `--verify` found: the list of bad samples, and what is said of it."""
 
+import contextlib
 import json
 import math
 from pathlib import Path
@@ -101,8 +102,10 @@ def _write_ledger(path: Path, findings: List[Finding]) -> str:
         }
         for finding in findings
     ]
-    if not entries and not ledger.exists():
-        return str(ledger)  # nothing to tell: no empty file beside somebody's data
+    if not entries:  # nothing to tell: no empty file, and none that tells of what was mended
+        with contextlib.suppress(OSError):  # a read-only disk
+            ledger.unlink()
+        return str(ledger)
     content = b"".join(json.dumps(entry).encode() + b"\n" for entry in entries)
     for where in (ledger, Path(ledger.name)):
         try:

@@ -157,7 +157,7 @@ class Partial:
             try:
                 values = json.loads(line)
                 lines.append(_position(**values) if lines else dict(values["about"]))
-            except (ValueError, TypeError, KeyError, RecursionError):
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 if not lines:
                     return None
                 continue  # torn by a crash
@@ -172,13 +172,20 @@ def _position(
         isinstance(split, str)
         and isinstance(next, int)
         and isinstance(writer, (dict, type(None)))
-        and isinstance(counts, dict)
+        and are_counts(counts)
         and isinstance(sizes, dict)
         and all(isinstance(size, int) for size in sizes.values())
     )
     if not sound:
         raise ValueError("not a position")
     return Position(split, next, writer, sizes, counts)
+
+
+def are_counts(counts: Any) -> bool:
+    """Whether it is what a pack counts: numbers by name, and under "reasons" a dict of them."""
+    reasons = counts.get("reasons", {})
+    numbers = [number for name, number in counts.items() if name != "reasons"]
+    return all(type(number) is int and number >= 0 for number in [*numbers, *reasons.values()])
 
 
 def partial_of(dst: Path) -> Path:

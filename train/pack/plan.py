@@ -10,9 +10,9 @@ import numpy as np
 
 from train.console import say
 from train.data.sources import Source
-from train.data.sources.folder import Skipped, describe_skipped
 from train.data.sources.names import encode
 from train.data.sources.open import Sets, open_sets
+from train.data.sources.skipped import Skipped, describe_skipped
 from train.errors import BadSample, DataError, SetupError
 from train.machine import bytes_text
 from train.pack.clashes import refuse_clashes

@@ -9,16 +9,17 @@ from typing import Any, Dict, Tuple
 
 from train import __version__, machine
 from train.console import Bar, say
+from train.data.coefficients import VERSION
 from train.errors import Interrupted, SetupError
 from train.files import write_whole
 from train.machine import bytes_text
 from train.pack import target as place
 from train.pack.journal import JOURNAL, Partial, Position, partial_of
-from train.pack.options import SUBSAMPLING, PackOptions
+from train.pack.options import PackOptions
 from train.pack.plan import Plan, check_room, estimate, make_plan, open_data
 from train.pack.speed import measure
 from train.pack.summary import describe
-from train.pack.verify import verify_alone, verify_pack
+from train.pack.verify import verify_alone, verify_existing, verify_pack
 from train.pack.write import Meter, SplitWriting, Work, stopping
 from train.pack.writers import Target, writer_class
 from train.signals import StopRequest
@@ -26,8 +27,13 @@ from train.signals import StopRequest
 MB = 1_000_000
 
 
-def pack(options: PackOptions, cpus: machine.Measure[int]) -> None:
+def pack(options: PackOptions, cpus: machine.Measure[int], look: bool = True) -> None:
     """Pack, verify, or both.
+
+    Args:
+        options: what was asked for.
+        cpus: usable ones.
+        look: measure the pack's speed at the end, and advise.
 
     Raises:
         TrainError: something to mend, in one message.
@@ -43,7 +49,7 @@ def pack(options: PackOptions, cpus: machine.Measure[int]) -> None:
     place.mend(dst)
     marker = place.read_marker(dst)
     if options.verify and marker is not None and not options.overwrite:
-        _verify_existing(options, dst, marker, threads)
+        verify_existing(options, dst, marker, threads)
         return
     place.check_target(dst, options.overwrite)
     plan = make_plan(options)
@@ -52,6 +58,8 @@ def pack(options: PackOptions, cpus: machine.Measure[int]) -> None:
         _make(options, plan, dst, threads, stop)
     if options.verify:
         verify_pack(options, dst, plan, threads)
+    if not look:
+        return
     try:
         measure(options, dst, plan, cpus.value)
     except KeyboardInterrupt:
@@ -63,6 +71,8 @@ def pack(options: PackOptions, cpus: machine.Measure[int]) -> None:
 def _make(options: PackOptions, plan: Plan, dst: Path, threads: int, stop: StopRequest) -> None:
     """Write the pack beside its place, then put it there."""
     about = {**options.lasting(), "source": plan.fingerprint}
+    if options.content == "coefficients":
+        about["record_version"] = VERSION  # one of another version is not gone on with
     rate = 0.0
     if not _is_whole(partial_of(dst), about, options.overwrite):
         with Partial(dst, about, options.overwrite) as partial:
@@ -72,7 +82,7 @@ def _make(options: PackOptions, plan: Plan, dst: Path, threads: int, stop: StopR
             done = _done(position, plan)
             if done:
                 say(f"goes on   after {done} of {plan.num_records} images")
-            if options.content == "windows":
+            if options.content in ("windows", "coefficients"):
                 say("a look at some images; the first time on a machine it compiles, for a moment")
             needed = estimate(plan, options)
             try:
@@ -143,6 +153,9 @@ def _complete(
 ) -> None:
     """Add what stands beside the containers; the marker last, since it says that all is there."""
     folder = partial.path
+    bad = folder / place.LEDGER
+    if bad.is_file() and not bad.stat().st_size:
+        bad.unlink()  # nothing to tell
     write_whole(folder / place.CLASSES, json.dumps(list(plan.classes)).encode() + b"\n")
     if options.container != "folder":
         _write_indexes(folder)
@@ -151,7 +164,7 @@ def _complete(
         "version": place.VERSION,
         "made_by": f"wellfed {__version__}",
         "options": options.lasting(),
-        "subsampling": SUBSAMPLING,
+        "subsampling": options.subsampling,
         "records": {name: counts.get("records:" + name, 0) for name in plan.splits},
         "counts": counts,
         "about": about,
@@ -188,31 +201,6 @@ def _is_whole(partial: Path, about: Dict[str, Any], anew: bool) -> bool:
     place.refuse_foreign(partial)
     shutil.rmtree(partial)
     return False
-
-
-def _verify_existing(options: PackOptions, dst: Path, marker: Dict[str, Any], threads: int) -> None:
-    """Compare a pack with its source, under the options that it was made with."""
-    stored = marker["options"]
-    changed = [name for name in options.asked() if stored.get(name) != getattr(options, name)]
-    if changed:
-        raise SetupError(
-            f"{str(dst)!r} exists and was made with other options ("
-            + "; ".join(f"{name}: {stored.get(name)!r}" for name in changed)
-            + "); leave them out to verify it as it is, or add --overwrite to pack anew"
-        )
-    made_with = PackOptions(
-        options.src,
-        options.dst,
-        stored["container"],
-        stored["content"],
-        stored["short_side"],
-        stored["quality"],
-        stored["shard_size"] or options.shard_size,
-        options.workers,
-        verify=True,
-        trust=options.trust,
-    )
-    verify_pack(made_with, dst, make_plan(made_with), threads)
 
 
 def _target(options: PackOptions, plan: Plan, partial: Partial, split: str) -> Target:

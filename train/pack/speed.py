@@ -11,10 +11,12 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
+from train import machine
 from train.config import DataConfig
+from train.data.coefficients.compiling import is_compiled
 from train.data.sources import Record, Source
 from train.errors import BadSample
-from train.pack.advice import Row, show
+from train.pack.advice import CHANGED, CLOSE, KEPT, Data, Row, show
 from train.pack.contents import convert
 from train.pack.options import PackOptions
 from train.pack.plan import Plan, open_data
@@ -30,9 +32,15 @@ leaves it out."""
 HELD_BYTES = 64 << 20
 """Of each content; what was packed comes first, and the others use as many images."""
 
+MANY_IMAGES = 2000
+"""From here on coefficients are looked at even if that compiles for a quarter of a minute."""
+
 COLD_S = 2.0
 
 MOST_FILES = 10_000
+
+MEMORY_SHARE = 0.7
+"""Of the memory, for files that were read before; the rest is for the training itself."""
 
 LEAST_COLD_BYTES = 16 << 20
 """Of a pack; with less, the time of a disk says nothing."""
@@ -64,12 +72,17 @@ def measure(options: PackOptions, dst: Path, plan: Plan, cpus: int) -> None:
         return
     disk = cold_bytes_per_s(open_data(str(dst), trust=False).train, cpus)
     rows, lines = [], []
+    compiles = looks_at_coefficients(options, plan.num_records)
     for name, content, short_side in _candidates(options):
+        if content == "coefficients" and not compiles:
+            continue
         asked = PackOptions("", "", content=content, short_side=short_side)
-        made, held, kept = [], 0, not short_side
+        made, held = [], 0
+        pixels = CHANGED if short_side else CLOSE if content == "coefficients" else KEPT
         for record in records:
             image = convert(record.data, asked)
-            kept = kept and image.way != "encoded"  # as a PNG is, even for windows
+            if image.way == "encoded":  # as a PNG is, even for windows
+                pixels = CHANGED
             made.append(record._replace(data=image.data))
             held += len(image.data)
             if held > HELD_BYTES:  # raw pixels of large photographs
@@ -78,7 +91,7 @@ def measure(options: PackOptions, dst: Path, plan: Plan, cpus: int) -> None:
         line = _Line(_Memory(made))
         if line.works():
             size = sum(len(record.data) for record in made) / len(made)
-            rows.append(Row(name, kept, size, 0.0))
+            rows.append(Row(name, pixels, size, 0.0))
             lines.append(line)
     rates = [[line.images_per_s() for line in lines] for _ in range(ROUNDS)]
     rows = [
@@ -86,7 +99,18 @@ def measure(options: PackOptions, dst: Path, plan: Plan, cpus: int) -> None:
         for place, row in enumerate(rows)
     ]
     if rows:
-        show(rows, cpus, disk)
+        memory = int(MEMORY_SHARE * machine.memory_limit_bytes().value)
+        show(rows, cpus, Data(plan.num_records, disk, memory), not compiles)
+
+
+def looks_at_coefficients(options: PackOptions, images: int) -> bool:
+    """Whether the table has coefficients in it, whose kernels are compiled once on a machine.
+
+    Args:
+        options: of the packing.
+        images: that were packed.
+    """
+    return options.content == "coefficients" or images >= MANY_IMAGES or is_compiled()
 
 
 class _Line:
@@ -97,22 +121,12 @@ class _Line:
     """
 
     def __init__(self, source: _Memory):
-        from train.data.batch import Batches, Recipe  # imports torch
+        from train.data.batch import Batches  # imports torch
+        from train.data.fill import recipe_of
 
-        config = DataConfig()
         self.count = len(source)
         self.epoch = 0
-        self.batches = Batches(
-            source,
-            Recipe(
-                train=True,
-                image_size=config.image_size,
-                crop_min=config.crop_min,
-                flip=config.flip,
-                max_pixels=config.max_pixels,
-                seed=0,
-            ),
-        )
+        self.batches = Batches(source, recipe_of(DataConfig(), train=True, seed=0))
 
     def works(self) -> bool:
         """Whether anything of it can be decoded; compiles what needs compiling."""
@@ -149,7 +163,7 @@ def cold_bytes_per_s(source: Source, threads: int) -> Optional[float]:
     if not hasattr(os, "posix_fadvise") or not len(source):
         return None
     size = 0
-    for path in _files(source):
+    for path in files_of(source):
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except OSError:
@@ -175,7 +189,7 @@ def cold_bytes_per_s(source: Source, threads: int) -> Optional[float]:
     return total / max(1e-9, time.perf_counter() - begin)
 
 
-def _files(source: Any) -> List[Any]:
+def files_of(source: Any) -> List[Any]:
     """The files that a source reads."""
     while hasattr(source, "source"):
         source = source.source
@@ -194,9 +208,9 @@ def _candidates(options: PackOptions) -> List[Tuple[str, Any, Optional[int]]]:
     found: List[Tuple[str, Any, Optional[int]]] = [
         (f"{options.content}{scaled}", options.content, side)
     ]
-    for content in ("original", "windows"):
+    for content in ("original", "windows", "coefficients"):
         found.append((content, content, None))
-    for content in ("windows", "raw"):
+    for content in ("windows", "coefficients", "raw"):
         found.append((f"{content} --short-side {side or 256}", content, side or 256))
     names = [row[0] for row in found]
     return [row for place, row in enumerate(found) if row[0] not in names[:place]]

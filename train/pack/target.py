@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple, get_args
 
 from train.errors import SetupError
 from train.files import never_wait
-from train.pack.journal import partial_of
+from train.pack.journal import are_counts, partial_of
 from train.pack.options import Container, Content, PackOptions
 
 MARKER = "pack.json"
@@ -42,13 +42,13 @@ def read_marker(folder: Path) -> Optional[Dict[str, Any]]:
 def _is_sound(marker: Dict[str, Any]) -> bool:
     """Whether all is there that is used; a value of a wrong type raises."""
     records, options = marker["records"], marker["options"]
-    PackOptions("src", "dst", **{name: value for name, value in options.items() if value})
-    numbers = [
-        *records.values(),
-        *(n for n in marker["counts"].values() if not isinstance(n, dict)),
-    ]
+    if not set(PackOptions("", "").lasting()) <= set(options):
+        return False
+    given = {name: value for name, value in options.items() if value is not None}
+    PackOptions("src", "dst", **given)
     known = options["container"] in get_args(Container) and options["content"] in get_args(Content)
-    return known and all(type(number) is int and number >= 0 for number in numbers)
+    numbers = all(type(number) is int and number >= 0 for number in records.values())
+    return known and numbers and are_counts(marker["counts"])
 
 
 def check_target(dst: Path, overwrite: bool) -> None:

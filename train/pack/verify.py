@@ -7,19 +7,20 @@ compared; a lossless one must decode to the very pixels of the original.
 
 import os
 from pathlib import Path
-from typing import Any, Callable, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 import numpy as np
 
 from train.console import Bar, say
+from train.data.coefficients.record import is_record
 from train.data.sources import Source
-from train.data.sources.folder import describe_skipped
+from train.data.sources.skipped import describe_skipped
 from train.errors import BadSample, DataError, Interrupted, SetupError
 from train.pack import target as place
-from train.pack.contents import convert, pixels_of
+from train.pack.contents import Converted, convert, pixels_of
 from train.pack.findings import Finding, allowed_bad, conclude, left_out
 from train.pack.options import PackOptions
-from train.pack.plan import Plan, open_data, splits_of
+from train.pack.plan import Plan, make_plan, open_data, splits_of
 from train.pack.pool import in_order
 from train.pack.records import check_of
 from train.pack.write import Meter, stopping
@@ -37,6 +38,36 @@ class Original(NamedTuple):
     source: Source
     number: int
     options: PackOptions
+
+
+def verify_existing(options: PackOptions, dst: Path, marker: Dict[str, Any], threads: int) -> None:
+    """Compare a pack with its source, under the options that it was made with.
+
+    Raises:
+        SetupError: others were asked for.
+        DataError: it holds something else than what was packed.
+    """
+    stored = marker["options"]
+    changed = [name for name in options.asked() if stored.get(name) != getattr(options, name)]
+    if changed:
+        raise SetupError(
+            f"{str(dst)!r} exists and was made with other options ("
+            + "; ".join(f"{name}: {stored.get(name)!r}" for name in changed)
+            + "); leave them out to verify it as it is, or add --overwrite to pack anew"
+        )
+    made_with = PackOptions(
+        options.src,
+        options.dst,
+        stored["container"],
+        stored["content"],
+        stored["short_side"],
+        stored["quality"],
+        stored["shard_size"] or options.shard_size,
+        options.workers,
+        verify=True,
+        trust=options.trust,
+    )
+    verify_pack(made_with, dst, make_plan(made_with), threads)
 
 
 def verify_pack(options: PackOptions, dst: Path, plan: Plan, threads: int) -> None:
@@ -142,7 +173,7 @@ def _look_at(
         return finding(f"cannot be read: {error.strerror or error}", True)
     if check is not None and check_of(bytes(record.data), record.key, record.label) != check:
         return finding("the bytes, the name or the label are not those that were packed", True)
-    lossless = False
+    made = None
     if original is not None:
         try:
             before = original.source[original.number].data
@@ -152,15 +183,28 @@ def _look_at(
         if made.data != bytes(record.data):
             changed = "it is not what the original gives; has the source changed since?"
             return finding(changed, True)
-        scaled = original.options.short_side is not None
-        lossless = made.way == "windows" or (made.way == "raw" and not scaled)
     try:
         pixels = pixels_of(record.data)
     except BadSample as error:
         return finding(str(error), False)
-    if lossless and not np.array_equal(pixels, pixels_of(before)):
-        return finding("its pixels are not those of the original", True)
+    if made is not None and original is not None:
+        reason = _unfaithful(made, pixels, before, original.options)
+        if reason:
+            return finding(reason, True)
     return None
+
+
+def _unfaithful(made: Converted, pixels: np.ndarray, before: Any, options: PackOptions) -> str:
+    """What was to be kept without loss, and was not; '': nothing."""
+    if made.way == "coefficients" and not is_record(before):
+        from train.data.coefficients.unpack import holds  # compiles at first use
+
+        return "" if holds(made.data, bytes(before)) else "its coefficients are not the original's"
+    scaled = options.short_side is not None
+    if made.way == "windows" or (made.way == "raw" and not scaled):
+        same = np.array_equal(pixels, pixels_of(before))
+        return "" if same else "its pixels are not those of the original"
+    return ""
 
 
 def _checks(folder: Path, split: str) -> Optional[np.ndarray]:

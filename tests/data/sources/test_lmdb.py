@@ -206,7 +206,7 @@ def test_pickles_are_not_run_unless_trusted(tmp_path):
     keys = {b"__keys__": pickle.dumps([b"3", b"1"]), b"__len__": pickle.dumps(2)}
     files.put_lmdb(tmp_path / "keys", {**plain, **keys})
     for name in ("all", "keys"):
-        with pytest.raises(DataError, match=r"holds Python pickles, .*data\.trust=true"):
+        with pytest.raises(DataError, match=r"holds Python pickles, .*data\.trust=code"):
             open_lmdb(str(tmp_path / name))
     assert not os.path.exists(trap)
     trusted = open_lmdb(str(tmp_path / "all"), trust=True).source
@@ -224,7 +224,7 @@ def test_a_pickle_among_images_is_a_bad_sample(tmp_path):
     files.put_lmdb(tmp_path / "x", {**values, b"00000002": pickle.dumps(Bomb(trap), 4)})
     source = open_lmdb(str(tmp_path / "x")).source
     assert source.labels[2] == -1
-    with pytest.raises(BadSample, match=r"holds Python pickles, .*data\.trust=true"):
+    with pytest.raises(BadSample, match=r"holds Python pickles, .*data\.trust=code"):
         source[2]
     assert source[3].label == 0
     assert not os.path.exists(trap)

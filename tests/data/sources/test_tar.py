@@ -14,8 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tar_files import contents, image, samples, write_tar
 
-from train.data.sources.folder import describe_skipped
 from train.data.sources.scanner import Scanner
+from train.data.sources.skipped import describe_skipped
 from train.data.sources.tar import open_tar, quote_key, unquote_key
 from train.data.sources.tar_members import members
 from train.data.sources.tar_samples import index_samples, split_name
@@ -360,7 +360,7 @@ def test_nothing_is_unpickled_unless_the_user_trusts_it(tmp_path, monkeypatch):
     assert contents(opened.source) == {"m": (1, b"x")}
     assert reasons(opened) == {"k": "pickle"}
     for said in (opened.skipped[0].detail, *describe_skipped(opened.skipped)):
-        assert "data.trust=true" in said
+        assert "data.trust=code" in said
         assert "(train pack: --trust)" in said
     assert not (tmp_path / "sprung").exists()
     open_tar([path], trust=True)

@@ -224,7 +224,7 @@ class _Picture:
         picture = Coefficients(*size, self.blocks, planes, rgb, tuple(self.metadata))
         for number in range(len(parts)):
             if not self.padded[number]:
-                _pad(picture.plane(number), *self.needed[number])
+                pad(picture.plane(number), *self.needed[number])
         return picture
 
 
@@ -232,7 +232,7 @@ def _ceil(number: int, divisor: int) -> int:
     return -(-number // divisor)
 
 
-def _pad(blocks: np.ndarray, columns: int, rows: int) -> None:
+def pad(blocks: np.ndarray, columns: int, rows: int) -> None:
     """Blocks beyond the picture that were not coded: as flat and as cheap as can be."""
     blocks[:, columns:, 0] = blocks[:, columns - 1 : columns, 0]
     blocks[rows:, :, 0] = blocks[rows - 1, :, 0]

@@ -9,6 +9,7 @@ What is damaged: a record that can't be used raises `BadSample` or, where the st
 is opened.
 """
 
+import os
 from typing import Any, Dict, NamedTuple, Optional, Protocol, Union
 
 import numpy as np
@@ -98,3 +99,18 @@ def file_of(source: Source, index: int) -> str:
     """
     file = getattr(source, "file", None)
     return file(index) if file is not None else ""
+
+
+def root_of(source: Any, index: int) -> str:
+    """The folder or container file that a record lies in, absolute; '' where nobody knows.
+
+    A source of files has `root`, as data sets of torchvision have it.
+    """
+    file = file_of(source, index) if hasattr(source, "key") else ""
+    while not file and not hasattr(source, "root"):
+        below = getattr(source, "source", None)  # a subset, or something else around it
+        source = below if below is not None else getattr(source, "dataset", None)
+        if source is None:
+            return ""
+    root = file or source.root
+    return os.path.abspath(os.fsdecode(root)) if isinstance(root, (str, bytes, os.PathLike)) else ""

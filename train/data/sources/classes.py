@@ -7,9 +7,9 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from train.data.sources import BAD_LABEL, Record, Source, file_of
-from train.data.sources.folder import Skipped, describe_skipped
 from train.data.sources.names import Names
 from train.data.sources.shards import MOST_CLASSES
+from train.data.sources.skipped import Skipped, describe_skipped
 from train.errors import BadSample, DataError
 from train.files import never_wait
 
@@ -79,7 +79,7 @@ def read_classes(path: str) -> Optional[Classes]:
             names: Any = json.load(file)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read {path!r}: {error}; expected a JSON list of names") from None
     if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
         raise DataError(f'{path!r} must hold a JSON list of names, for example ["cat", "dog"]')

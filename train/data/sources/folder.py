@@ -5,53 +5,20 @@ The scan lists every file once and says what it left out.
 
 import os
 import stat
-from collections import Counter
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from train.data.sources import Record
 from train.data.sources.names import Names, decode
+from train.data.sources.skipped import (
+    IMAGE_EXTENSIONS,
+    MAX_FILE_BYTES,
+    SYSTEM_FOLDERS,
+    Skipped,
+)
 from train.errors import DataError
 from train.files import never_wait
-
-IMAGE_EXTENSIONS = frozenset(
-    (
-        ".jpg",
-        ".jpeg",
-        ".jpe",
-        ".jfif",
-        ".png",
-        ".webp",
-        ".bmp",
-        ".gif",
-        ".tif",
-        ".tiff",
-        ".ppm",
-        ".pgm",
-        ".pbm",
-    )
-)
-SYSTEM_FOLDERS = frozenset(
-    ("__macosx", "@eadir", "lost+found", "$recycle.bin", "system volume information", "__pycache__")
-)
-MAX_FILE_BYTES = 1 << 30
-"""A larger file is no photograph; reading it would take the memory of the whole machine."""
-
-
-class Skipped(NamedTuple):
-    """A file or folder that the scan left out.
-
-    Attributes:
-        key: path relative to the data folder.
-        reason: hidden_file, unknown_extension, broken_symlink, not_a_file, listed_already,
-            no_class.
-        detail: for people; '' where the reason says all.
-    """
-
-    key: str
-    reason: str
-    detail: str
 
 
 class Scan(NamedTuple):
@@ -174,28 +141,6 @@ def scan_folder(
     return Scan(FolderSource(root, keys, labels), tuple(classes), skipped)
 
 
-def describe_skipped(skipped: Sequence[Skipped], limit: int = 5) -> List[str]:
-    """What was left out, one line a reason, for people."""
-    lines = []
-    counts = Counter(item.reason for item in skipped)
-    for reason, count in counts.most_common():
-        items = [item for item in skipped if item.reason == reason]
-        if reason == "unknown_extension":
-            endings = Counter(os.path.splitext(item.key)[1].lower() or "(none)" for item in items)
-            names = ", ".join(f"{ending} x {n}" for ending, n in endings.most_common(limit))
-        else:
-            names = ", ".join(repr(item.key) for item in items[:limit]) + (
-                " ..." if count > limit else ""
-            )
-        line = f"left out {count} x {reason}: {names}"
-        if reason == "broken_symlink" and count > 3:
-            line += "; perhaps the folder they point to is not mounted here"
-        if reason == "pickle":
-            line += "; if you trust whoever made them: data.trust=true (train pack: --trust)"
-        lines.append(line)
-    return lines
-
-
 def _walk(
     root: str, name: str, seen: Set[Tuple[int, int]]
 ) -> Iterator[Tuple[str, Optional[Skipped]]]:
@@ -210,7 +155,7 @@ def _walk(
             if entry.name.startswith(".") or entry.name.lower() in SYSTEM_FOLDERS:
                 yield key, Skipped(key, "hidden_file", "")
             elif entry.is_symlink() and not _resolves(entry.path):
-                yield key, Skipped(key, "broken_symlink", f"points to {os.readlink(entry.path)!r}")
+                yield key, Skipped(key, "broken_symlink", f"points to {_target(entry.path)}")
             elif entry.is_dir():
                 if ending in IMAGE_EXTENSIONS:
                     yield key, Skipped(key, "not_a_file", "a folder with the name of an image")
@@ -257,6 +202,14 @@ def _entries(folder: str) -> List["os.DirEntry[str]"]:
         raise DataError(
             f"cannot list {folder!r}: {error.strerror}; is its disk still mounted?"
         ) from None
+
+
+def _target(path: str) -> str:
+    """Where a link points to."""
+    try:
+        return repr(os.readlink(path))
+    except OSError as error:  # not for us to see, or gone meanwhile
+        return error.strerror or str(error)
 
 
 def _resolves(path: str) -> bool:

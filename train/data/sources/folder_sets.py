@@ -12,9 +12,10 @@ from train.data.sources.classes import (
     refuse_empty,
     refuse_new,
 )
-from train.data.sources.folder import Skipped, list_classes, scan_folder
+from train.data.sources.folder import list_classes, scan_folder
 from train.data.sources.index import Progress
 from train.data.sources.layout import VAL_NAMES, Place
+from train.data.sources.skipped import Skipped
 from train.errors import DataError
 
 

@@ -162,6 +162,16 @@ def library_file(path: str, opener: Callable[[], Any]) -> Any:
         return file
 
 
+def forget(path: str) -> None:
+    """Open a path anew at its next use: what is open leads to a disk that no longer answers."""
+    with _lock:
+        _stored.pop(path, None)
+        library = _libraries.pop(path, None)
+    if library is not None:
+        with library.lock:
+            library.close()
+
+
 def close_all() -> None:
     """Close what this process has open; a thread that reads is waited for. Use opens it again."""
     with _lock:

@@ -6,6 +6,7 @@ chunks, and variable-length records, whose bytes lie in the file's global heap (
 Specification 3.0, III.E). What is compressed stays with the library.
 """
 
+import math
 import os
 from typing import Any, Callable, Dict, Optional, Tuple
 
@@ -15,6 +16,9 @@ LAYOUTS = (
     "expected 'images' as encoded files (uint8 of variable length) or as pixels (uint8, N x height "
     "x width x 3), and 'labels' (N whole numbers)"
 )
+MOST_BYTES = 1 << 30
+"""A record, or the chunk that it is compressed in; 358 megapixels of raw colour."""
+
 _EVERY = 1000
 _HEAP_HEADER, _OBJECT_HEADER = 16, 16
 
@@ -61,12 +65,17 @@ def _scan(
     layout = _layout(h5py, images)
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise Refused(f"'labels' is {labels.dtype} {labels.shape}, expected N whole numbers")
-    count = len(images)
+    count, size = len(images), os.fstat(descriptor).st_size
+    if count > size:
+        raise Damaged(f"it says that it has {count:,} records, in {size:,} bytes")
+    piece = _piece_bytes(images)
+    if piece > MOST_BYTES:
+        raise Refused(f"one image takes {piece:,} bytes to read, more than {MOST_BYTES:,}")
     if len(labels) != count:
         raise Refused(f"it has {count} images and {len(labels)} labels, expected as many")
     arrays = {"labels": labels[...].astype(np.int64), **_keys(h5py, file, count)}
     places = _places(file, images, layout, descriptor, report)
-    if places is not None and _agree(images, layout, places, descriptor):
+    if places is not None and _agree(images, places, descriptor):
         arrays["offsets"], arrays["sizes"] = places
     else:
         for index in sorted({0, count // 2, count - 1}) if count else ():
@@ -80,6 +89,13 @@ def _scan(
         "compressed": images.compression or ("filtered" if _filtered(images) else ""),
     }
     return arrays, meta
+
+
+def _piece_bytes(images: Any) -> int:
+    """What the library takes into memory to read one record."""
+    row = math.prod(images.shape[1:]) * images.dtype.itemsize
+    chunk = math.prod(images.chunks) * images.dtype.itemsize if images.chunks else 0
+    return max(row, chunk)
 
 
 def _layout(h5py: Any, images: Any) -> str:
@@ -200,9 +216,7 @@ def _heap(descriptor: int, address: int) -> Dict[int, Tuple[int, int]]:
     return places
 
 
-def _agree(
-    images: Any, layout: str, places: Tuple[np.ndarray, np.ndarray], descriptor: int
-) -> bool:
+def _agree(images: Any, places: Tuple[np.ndarray, np.ndarray], descriptor: int) -> bool:
     """Whether the library reads the same as we do, for a few records over the whole file."""
     count, size = len(images), os.fstat(descriptor).st_size
     if count and int((places[0] + places[1]).max()) > size:

@@ -4,6 +4,7 @@ Records that lie in the file as they are, are read by position. Compressed ones 
 by one thread at a time: the library has one lock for everything.
 """
 
+import math
 from typing import Any, List, NamedTuple, Optional
 
 import numpy as np
@@ -11,9 +12,16 @@ import numpy as np
 from train.data.sources import Record
 from train.data.sources.handles import Stamp, library_file, stored_file
 from train.data.sources.index import Index, Progress, open_index
+from train.data.sources.index_check import Needs
 from train.data.sources.names import Names
 from train.data.sources.probe import probe
 from train.errors import BadSample
+
+NEEDS = Needs(
+    columns=("labels",),
+    optional=("offsets", "sizes"),
+    meta={"layout": (str,), "shape": (list, int), "chunk": (int,), "compressed": (str,)},
+)
 
 
 class Hdf5File(NamedTuple):
@@ -74,7 +82,10 @@ class Hdf5Source:
         meta = self.index.meta
         if meta["layout"] == "encoded":
             return Record(bytes(data), int(self.labels[index]), key)
-        pixels = np.frombuffer(data, dtype=np.uint8).reshape(meta["shape"])
+        pixels = np.frombuffer(data, dtype=np.uint8)
+        if len(meta["shape"]) != 3 or pixels.size != math.prod(meta["shape"]):
+            raise BadSample(f"it has {pixels.size} bytes, expected {meta['shape']} pixels")
+        pixels = pixels.reshape(meta["shape"])
         if meta["layout"] == "chw":
             pixels = np.ascontiguousarray(pixels.transpose(1, 2, 0))
         return Record(pixels, int(self.labels[index]), key)
@@ -85,8 +96,10 @@ class Hdf5Source:
         try:
             with library_file(path, lambda: _open(path)) as file:
                 return np.asarray(file["images"][index], dtype=np.uint8).tobytes()
-        except OSError as error:
-            raise BadSample(f"HDF5 can't read it: {error}") from None
+        except MemoryError:
+            raise BadSample("it is larger than what memory is left") from None
+        except Exception as error:  # h5py passes on whatever the C library made of the damage
+            raise BadSample(f"HDF5 can't read it: {error or type(error).__name__}") from None
 
 
 def _open(path: str) -> Any:
@@ -110,7 +123,9 @@ def open_hdf5(path: str, progress: Optional[Progress] = None) -> Hdf5File:
     Raises:
         DataError: it is damaged, or of another layout.
     """
-    index = open_index(path, "hdf5", lambda tell: probe("hdf5_scan", path, tell), progress)
+    index = open_index(
+        path, "hdf5", lambda tell: probe("hdf5_scan", path, tell), progress, needs=NEEDS
+    )
     meta, notes = index.meta, list(index.notes)
     if "offsets" not in index:
         if meta["compressed"] and meta["chunk"] > 1 and meta["layout"] != "encoded":

@@ -13,11 +13,14 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import numpy as np
 
 from train.data.sources import index_file
+from train.data.sources.index_check import Needs, is_sound
 from train.data.sources.names import Names
 from train.errors import DataError
 
 Progress = Callable[[int], None]
 """Called with the number of records found so far."""
+
+ANYTHING = Needs()
 
 Built = Tuple[Dict[str, np.ndarray], Dict[str, Any]]
 """What a builder returns: arrays by name, and a small dict that JSON can hold."""
@@ -86,6 +89,7 @@ def open_index(
     build: Callable[[Optional[Progress]], Built],
     progress: Optional[Progress] = None,
     options: Optional[Dict[str, Any]] = None,
+    needs: Needs = ANYTHING,
 ) -> Index:
     """Open a container's index; build and write it where there is none that fits.
 
@@ -95,6 +99,7 @@ def open_index(
         build: called with `progress`, returns arrays and a small dict (JSON).
         progress: called with the number of records found so far.
         options: whatever else the content depends on; an index made with others does not fit.
+        needs: what an index of this kind must hold; one that has something else is built again.
 
     Raises:
         DataError: no such container, it changes while it is read, or the index can't be kept
@@ -107,7 +112,7 @@ def open_index(
     stale = ""
     for path in places:
         found = index_file.read(path, check=True)
-        if found is None:
+        if found is None or not is_sound(found[1], found[0].meta, needs):
             if os.path.exists(path):
                 stale = f"note: the index {path!r} is damaged or of another version: built again"
             continue

@@ -171,7 +171,9 @@ def read(path: str, check: bool) -> Optional[Tuple[Header, Dict[str, np.ndarray]
             array = block[position : position + count * np.dtype(dtype).itemsize].view(dtype)
             arrays[name] = array.reshape(shape)
         return header, arrays
-    except (OSError, ValueError, TypeError, KeyError, struct.error):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, struct.error):
+        return None
+    except (OverflowError, RecursionError):  # numbers and depths that only damage has
         return None
 
 

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from train.data.sources.folder import IMAGE_EXTENSIONS, SYSTEM_FOLDERS
+from train.data.sources.skipped import IMAGE_EXTENSIONS, SYSTEM_FOLDERS
 from train.errors import DataError
 
 VAL_NAMES = ("val", "valid", "validation")
@@ -91,7 +91,7 @@ def locate(root: str) -> Place:
             )
         return _folder(root, items)
     if groups["train"]:
-        return _place(root, groups, _unused(root, items, groups))
+        return _place(root, groups, _unused(items, groups))
     if not items or _has_images(root):
         return _folder(root, items)
     if groups["val"]:
@@ -240,7 +240,7 @@ def _has_images(folder: str) -> bool:
     return False
 
 
-def _unused(root: str, items: Sequence[_Item], groups: Dict[str, List[_Item]]) -> List[str]:
+def _unused(items: Sequence[_Item], groups: Dict[str, List[_Item]]) -> List[str]:
     used = groups["train"] + groups["val"]
     rest = [item for item in items if item not in used]
     return [f"note: not used: {_names(rest)}, beside train and val"] if rest else []

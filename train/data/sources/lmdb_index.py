@@ -19,7 +19,7 @@ from train.errors import BadSample, DataError
 LABEL = struct.Struct("<I")
 PICKLED = (
     "holds Python pickles, which can run any program when they are read; if you trust whoever made "
-    "them, set data.trust=true (train pack: --trust)"
+    "them, set data.trust=code (train pack: --trust)"
 )
 _EVERY = 1000
 _LISTED = 1000
@@ -42,7 +42,10 @@ def build_index(path: str, trust: bool, progress: Optional[Progress]) -> Built:
         found = _Found()
         for value in walk(file.descriptor):
             if value.key.startswith(b"__") and value.key.endswith(b"__"):
-                special[value.key] = file.read(value.offset, value.size)
+                if value.key in special:
+                    raise Damaged(f"it has the key {value.key!r} twice")
+                known = value.key in (b"__len__", b"__keys__")
+                special[value.key] = file.read(value.offset, value.size) if known else b""
                 continue
             found.add(value)
             if progress is not None and len(found.sizes) % _EVERY == 0:

@@ -12,6 +12,7 @@ import numpy as np
 from train.data.sources import BAD_LABEL, Record
 from train.data.sources.handles import Stamp, stored_file
 from train.data.sources.index import Built, Index, Progress, open_index
+from train.data.sources.index_check import Needs
 from train.data.sources.lmdb_index import (
     LABEL,
     PICKLED,
@@ -26,6 +27,17 @@ from train.errors import BadSample
 __all__ = ["Database", "LmdbSource", "open_lmdb", "quote"]
 
 _SHOWN = 5
+_NEEDS = Needs(
+    columns=("labels", "offsets", "sizes"),
+    names=("keys",),
+    meta={
+        "pickled": (bool,),
+        "said": (int,),
+        "missing": (list, str),
+        "missing_count": (int,),
+        "notes": (list, str),
+    },
+)
 
 
 class Database(NamedTuple):
@@ -107,7 +119,7 @@ def open_lmdb(path: str, trust: bool = False, progress: Optional[Progress] = Non
     def build(progress: Optional[Progress]) -> Built:
         return build_index(file, trust, progress)
 
-    index = open_index(file, "lmdb", build, progress, {"trust": trust})
+    index = open_index(file, "lmdb", build, progress, {"trust": trust}, _NEEDS)
     meta, notes = index.meta, list(index.notes)
     if meta["missing_count"]:
         shown = ", ".join(repr(key) for key in meta["missing"][:_SHOWN])

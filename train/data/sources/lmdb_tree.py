@@ -78,8 +78,13 @@ def walk(descriptor: int) -> Iterator[Value]:
             below = [_child(page, position, number) for position in positions]
             stack.extend(reversed(below))
         else:
+            left = page_size - lower  # nodes don't overlap, or a page could hold any number of keys
             for position in positions:
                 value = _leaf_value(page, position, number, page_size)
+                inside = number * page_size <= value.offset <= (number + 1) * page_size
+                left -= _NODE.size + len(value.key) + (value.size if inside else 8)
+                if left < 0:
+                    raise Damaged(f"page {number} is damaged")
                 if value.offset + value.size > size:
                     raise Damaged(f"the value of key {value.key!r} lies beyond its end{short}")
                 yield value

@@ -17,30 +17,13 @@ from train.data.sources.classes import (
     refuse_empty,
     refuse_new,
 )
-from train.data.sources.folder import Skipped, describe_skipped
 from train.data.sources.folder_sets import open_folder
 from train.data.sources.index import Progress
 from train.data.sources.layout import Place, locate
 from train.data.sources.shards import MOST_CLASSES
+from train.data.sources.skipped import Skipped, describe_skipped
 from train.errors import DataError
-
-
-class Opened(NamedTuple):
-    """An opened container.
-
-    Attributes:
-        source: its records.
-        classes: names; the position is the class number.
-        notes: what the user should know, one line each.
-        skipped: what was left out, in reading order.
-        kind: "folder", "tar", "lmdb", "hdf5" or "tfrecord".
-    """
-
-    source: Source
-    classes: Tuple[str, ...]
-    notes: List[str]
-    skipped: List[Skipped]
-    kind: str
+from train.own_code import is_named
 
 
 class Sets(NamedTuple):
@@ -49,8 +32,11 @@ class Sets(NamedTuple):
     Attributes:
         train: the training set, or all there is.
         val: the validation set; None: there is none.
-        classes, notes, skipped, kind: see `Opened`; keys of `skipped` are relative to `root`.
-        root: absolute path.
+        classes: names; the position is the class number.
+        notes: what the user should know, one line each.
+        skipped: what the scan left out; keys relative to `root`.
+        kind: "folder", "tar", "lmdb", "hdf5", "tfrecord" or "own".
+        root: absolute path; of one's own module:function.
     """
 
     train: Source
@@ -62,23 +48,6 @@ class Sets(NamedTuple):
     root: str
 
 
-def open_container(path: str, trust: bool = False, progress: Optional[Progress] = None) -> Opened:
-    """Open a path that holds one set: a folder of classes, a container, shards.
-
-    Args:
-        path: of the folder or file.
-        trust: unpickle what a container holds as pickles.
-        progress: called with the number of images found so far.
-
-    Raises:
-        DataError: nothing that can be opened there, or a training and a validation set.
-    """
-    sets = open_sets(path, allow_empty=True, progress=progress, trust=trust)
-    if sets.val is not None:
-        raise DataError(f"{path!r} has a training and a validation set, expected one set")
-    return Opened(sets.train, sets.classes, sets.notes, sets.skipped, sets.kind)
-
-
 def open_sets(
     path: str,
     allow_empty: bool = False,
@@ -88,14 +57,18 @@ def open_sets(
     """Open what lies at a path, of any kind.
 
     Args:
-        path: a folder of images, the folder of a pack, a container, a folder of shards.
+        path: a folder of images, the folder of a pack, a container, a folder of shards; or
+            module:function, which returns a source of a user's own.
         allow_empty: go on when a class has no image.
         progress: called with the number of images found so far.
         trust: unpickle what a container holds as pickles.
 
     Raises:
         DataError: see `train.data.sources.splits.open_splits`.
+        ConfigError: there is no such function, or what it returns is no source.
     """
+    if is_named(path):
+        return _own_sets(path, allow_empty)
     place = locate(_existing(path))
     if place.kind == "folder":
         return Sets(*open_folder(place, allow_empty, progress), place.kind, place.root)
@@ -122,6 +95,21 @@ def open_sets(
         val = labelled(found.source, len(classes))
     source = labelled(train.source, len(classes))
     return Sets(source, val, classes, notes, skipped, place.kind, place.root)
+
+
+def _own_sets(name: str, allow_empty: bool) -> Sets:
+    """What a function of the user's own returns."""
+    from train.data.sources.own import open_own
+
+    train, val, given = open_own(name)
+    classes = given or numbers(train)
+    notes = refuse_empty(train, [], classes, name, allow_empty)
+    if val is not None:
+        present = _present(val, classes, all_numbers=not given)
+        refuse_new(name, present, classes)
+        notes += missing_note(present, classes)
+        val = labelled(val, len(classes))
+    return Sets(labelled(train, len(classes)), val, classes, notes, [], "own", name)
 
 
 def _existing(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Python pickles as other programs store samples in: read with data.trust=true alone.
+"""Python pickles as other programs store samples in: read with data.trust=code alone.
 
 Unpickling runs whatever program the pickle holds.
 """
@@ -11,7 +11,7 @@ import numpy as np
 from train.errors import BadSample
 
 UNTRUSTED = (
-    "a Python pickle, which can run any program when it is read; data.trust=true allows it "
+    "a Python pickle, which can run any program when it is read; data.trust=code allows it "
     "(train pack: --trust)"
 )
 _IMAGE_KEYS = ("image", "img", "jpg", "jpeg", "png", "data")

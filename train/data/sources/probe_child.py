@@ -6,10 +6,14 @@ Started as a file, so that nothing of the package is imported: it is to start in
 import ctypes
 import importlib.util
 import json
+import os
 import resource
 import signal
 import sys
 from typing import Any, Dict
+
+MEMORY_BYTES = 2 << 30
+"""What a scan may take beside 8 bytes for each of the file: a record's place takes 40."""
 
 _PR_SET_PDEATHSIG = 1  # Linux, sys/prctl.h
 
@@ -20,6 +24,9 @@ def main() -> None:
 
     scan_path, container, arrays_path = sys.argv[3:6]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash here is an answer, not a report
+    # A damaged size may ask for all the memory there is, and the system might end another process.
+    if sys.platform == "linux":
+        _limit_memory(MEMORY_BYTES, container)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides, and kills
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -36,6 +43,17 @@ def main() -> None:
         _say({"damaged": str(error)})
     except module.Refused as error:
         _say({"refused": str(error)})
+
+
+def _limit_memory(more: int, container: str) -> None:
+    """Allow so many bytes of addresses beyond what the libraries and their threads have taken."""
+    if os.path.exists(container):
+        more += 8 * os.path.getsize(container)
+    with open("/proc/self/statm", encoding="ascii") as file:
+        most = int(file.read().split()[0]) * resource.getpagesize() + more
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard == resource.RLIM_INFINITY or most < hard:
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
 
 
 def _say(answer: Dict[str, Any]) -> None:

@@ -6,9 +6,9 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 import numpy as np
 
 from train.data.sources import Record, Source, Subset
-from train.data.sources.folder import Skipped
 from train.data.sources.index import Index, Progress
 from train.data.sources.names import Names
+from train.data.sources.skipped import Skipped
 
 MOST_CLASSES = 1_000_000
 """A larger class number, where the number of classes is not known, is taken for damage."""

@@ -6,9 +6,9 @@ from typing import Callable, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from train.data.sources import Source, Subset
-from train.data.sources.folder import Skipped
 from train.data.sources.names import Names
 from train.data.sources.open import open_sets
+from train.data.sources.skipped import Skipped
 
 
 class Splits(NamedTuple):
@@ -19,8 +19,8 @@ class Splits(NamedTuple):
         classes: names; the position is the class number, the same in both.
         notes: what the user should know, one line each.
         skipped: what the scan left out, keys relative to `root`.
-        root: absolute path of the data folder.
-        kind: "folder", "tar", "lmdb", "hdf5" or "tfrecord".
+        root: absolute path of the data folder; of one's own module:function.
+        kind: "folder", "tar", "lmdb", "hdf5", "tfrecord" or "own".
     """
 
     train: Source

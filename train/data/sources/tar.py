@@ -9,6 +9,7 @@ from typing import Any, Optional, Sequence
 
 from train.data.sources.handles import Stamp, read_at
 from train.data.sources.index import Index, Progress, open_index
+from train.data.sources.index_check import Needs
 from train.data.sources.pickles import unpickle
 from train.data.sources.shards import Opened, ShardSource, collect, refuse_labels
 from train.data.sources.tar_keys import quote_key, unquote_key
@@ -18,8 +19,24 @@ from train.errors import BadSample
 __all__ = ["TarSource", "open_tar", "quote_key", "unquote_key"]
 
 
+_NEEDS = Needs(
+    columns=("labels", "offsets", "lengths"),
+    names=("keys", "skipped"),
+    meta={"notes": (list, str)},
+)
+
+
 class TarSource(ShardSource):
-    """Samples of WebDataset tar files."""
+    """Samples of WebDataset tar files.
+
+    Args:
+        indexes: one a file.
+        trust: unpickle; an index that lies beside the data may say anything.
+    """
+
+    def __init__(self, indexes: Sequence[Index], trust: bool = False):
+        super().__init__(indexes)
+        self._trust = trust
 
     def _read(self, index: Index, row: int) -> Any:
         data = read_at(
@@ -28,9 +45,9 @@ class TarSource(ShardSource):
             int(index["lengths"][row]),
             Stamp(*index.fingerprint),
         )
-        if "pickled" not in index or not index["pickled"][row]:
+        if not self._trust or "pickled" not in index or not index["pickled"][row]:
             return data
-        image, _ = unpickle(data)  # the index has such rows only where data.trust was true
+        image, _ = unpickle(data)
         if image is None:
             raise BadSample("its pickle has no image")
         return image
@@ -62,8 +79,9 @@ def open_tar(
             lambda call: index_samples(path, trust, call),
             progress=told,
             options=options,
+            needs=_NEEDS,
         )
 
     indexes, skipped, notes = collect(sorted(paths, key=os.fsencode), opener, progress)
-    source = TarSource(indexes)
+    source = TarSource(indexes, trust)
     return Opened(refuse_labels(source, num_classes, skipped), skipped, notes)

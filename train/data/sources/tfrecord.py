@@ -13,9 +13,9 @@ import numpy as np
 
 from train.data.sources.crc32c import crc32c, masked
 from train.data.sources.example import Features, Malformed, Span, example, locate
-from train.data.sources.folder import MAX_FILE_BYTES, Skipped
 from train.data.sources.handles import Stamp, read_at
 from train.data.sources.index import Built, Index, Progress, open_index
+from train.data.sources.index_check import Needs
 from train.data.sources.names import Names, decode
 from train.data.sources.scanner import Scanner
 from train.data.sources.shards import (
@@ -25,12 +25,15 @@ from train.data.sources.shards import (
     pack_skipped,
     refuse_labels,
 )
+from train.data.sources.skipped import MAX_FILE_BYTES, Skipped
 from train.errors import BadSample, DataError
 
 USUAL = Features()
 _LENGTH = struct.Struct("<QI")
 _CHECK = struct.Struct("<I")
 MOST_KEY = 4096
+_COLUMNS = ("offsets", "lengths", "image_starts", "image_lengths", "labels")
+_NEEDS = Needs(columns=_COLUMNS, names=("keys", "skipped"), meta={"notes": (list, str)})
 
 
 class TFRecordSource(ShardSource):
@@ -80,6 +83,7 @@ def open_tfrecord(
             lambda call: _build(path, features, first_label, call),
             progress=told,
             options=options,
+            needs=_NEEDS,
         )
 
     indexes, skipped, notes = collect(sorted(paths, key=os.fsencode), opener, progress)
@@ -100,10 +104,7 @@ class _Rows:
 
     def __init__(self) -> None:
         self.keys: List[str] = []
-        self.columns = {
-            name: array("q")
-            for name in ("offsets", "lengths", "image_starts", "image_lengths", "labels")
-        }
+        self.columns = {name: array("q") for name in _COLUMNS}
 
     def add(self, key: str, *values: int) -> None:
         """Add a row: the key, then a value for each column."""
@@ -131,7 +132,8 @@ def _build(path: str, features: Features, first_label: int, progress: Optional[P
                 continue
             start, end, label = values
             size = span.end - span.start
-            rows.add(key, span.start, size, start - span.start, end - start, label - first_label)
+            label = max(label - first_label, -(1 << 63))  # no class either way, but a number
+            rows.add(key, span.start, size, start - span.start, end - start, label)
             if progress is not None and len(rows.keys) % 1000 == 0:
                 progress(len(rows.keys))
     return {**rows.arrays(), **pack_skipped(skipped)}, {"notes": notes}

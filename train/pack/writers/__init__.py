@@ -8,6 +8,8 @@ import importlib
 from pathlib import Path
 from typing import Any, Dict, NamedTuple, Optional, Protocol, Tuple
 
+from train.data.coefficients import MAGIC
+
 
 class Sample(NamedTuple):
     """What a writer writes.
@@ -16,7 +18,7 @@ class Sample(NamedTuple):
         key: names the sample, as in the source.
         label: class number.
         data: the encoded image.
-        ending: ".jpg" or ".ppm" where the image was made by us; None: the source's bytes.
+        ending: ".jpg", ".ppm" or ".coef" where the image was made by us; None: the source's bytes.
     """
 
     key: str
@@ -88,6 +90,7 @@ def sniff_ending(data: bytes) -> Optional[str]:
     """The usual ending of an image file by its first bytes; None: no image we know."""
     for start, ending in (
         (b"\xff\xd8\xff", ".jpg"),
+        (MAGIC, ".coef"),
         (b"\x89PNG\r\n\x1a\n", ".png"),
         (b"P6", ".ppm"),
         (b"P5", ".pgm"),

@@ -2,7 +2,9 @@
 
 import os
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
+
+from train.pack.writers import Target
 
 
 class AppendFile:
@@ -51,7 +53,12 @@ class Shards:
     """
 
     def __init__(
-        self, folder: Path, pattern: str, most: int, end: Any, state: Optional[Dict[str, Any]]
+        self,
+        folder: Path,
+        pattern: str,
+        most: int,
+        end: Callable[[int], bytes],
+        state: Optional[Dict[str, Any]],
     ):
         self.folder, self.pattern, self.most, self.end = folder, pattern, most, end
         self.number = int(state["shard"]) if state else 0
@@ -67,7 +74,7 @@ class Shards:
         try:
             size = os.path.getsize(folder / (pattern % int(state["shard"])))
             return size >= int(state["size"])
-        except (OSError, KeyError, TypeError, ValueError):
+        except (OSError, KeyError, TypeError, ValueError, OverflowError):
             return False
 
     def write(self, record: bytes) -> None:
@@ -91,3 +98,47 @@ class Shards:
     def close(self) -> None:
         """Let go of the file."""
         self.file.close()
+
+
+class ShardWriter:
+    """What all writers of shards do alike, see `Writer`; a container has its names and `add`.
+
+    Args:
+        target: where to.
+        state: what `flush` returned; None: begin anew.
+
+    Attributes:
+        pattern: names of the files: the split, then the number.
+    """
+
+    commits_anywhere = True
+    pattern = ""
+
+    def __init__(self, target: Target, state: Optional[Dict[str, Any]]):
+        pattern = self.pattern % target.split
+        self._shards = Shards(target.folder, pattern, target.shard_bytes, self.end, state)
+
+    @classmethod
+    def usable(cls, target: Target, state: Dict[str, Any]) -> bool:
+        """Whether the files still hold what `state` says."""
+        return Shards.usable(target.folder, cls.pattern % target.split, state)
+
+    @staticmethod
+    def end(size: int) -> bytes:
+        """What a whole file of that many bytes must end with."""
+        return b""
+
+    def flush(self) -> Dict[str, Any]:
+        """Bring all to the disk."""
+        return self._shards.flush()
+
+    def commit(self) -> None:
+        """Nothing is left to do."""
+
+    def finish(self) -> None:
+        """Complete the last file."""
+        self._shards.finish()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._shards.close()

@@ -11,8 +11,8 @@ import os
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence, Tuple
 
-from train.data.sources.folder import IMAGE_EXTENSIONS, SYSTEM_FOLDERS
 from train.data.sources.names import encode
+from train.data.sources.skipped import IMAGE_EXTENSIONS, SYSTEM_FOLDERS
 from train.errors import DataError
 from train.pack.writers import Sample, Target, sniff_ending
 

@@ -41,6 +41,8 @@ class Hdf5Writer:
             return _spool(target).stat().st_size >= int(state["size"])
         except FileNotFoundError:
             return _path(target).exists()
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return False
 
     def add(self, sample: Sample) -> str:
         """Write one; returns its key."""

@@ -49,13 +49,13 @@ class LmdbWriter:
     @staticmethod
     def usable(target: Target, state: Dict[str, Any]) -> bool:
         """Whether the file holds what `state` says: the transaction may not have been written."""
-        entries = int(state["entries"])
         try:
+            entries = int(state["entries"])
             found, finished = _count(_folder(target))
             if found == entries + 2 and finished == b"%d" % entries:
                 return True
             return found == entries and _keys(target).stat().st_size >= int(state["keys"])
-        except (lmdb.Error, OSError):
+        except (lmdb.Error, OSError, KeyError, TypeError, ValueError, OverflowError):
             return False
 
     def add(self, sample: Sample) -> str:

@@ -7,12 +7,11 @@ the same bytes.
 
 import os
 import tarfile
-from typing import Any, Dict, Optional
 
-from train.data.sources.folder import IMAGE_EXTENSIONS
+from train.data.sources.skipped import IMAGE_EXTENSIONS
 from train.data.sources.tar_keys import quote_key
-from train.pack.writers import Sample, Target, sniff_ending
-from train.pack.writers.append import Shards
+from train.pack.writers import Sample, sniff_ending
+from train.pack.writers.append import ShardWriter
 
 BLOCK = 512
 RECORD = 20 * BLOCK
@@ -28,19 +27,10 @@ def member(name: str, data: bytes) -> bytes:
     return b"".join((header, data, bytes(-len(data) % BLOCK)))
 
 
-class TarWriter:
+class TarWriter(ShardWriter):
     """See `Writer`."""
 
-    commits_anywhere = True
-
-    def __init__(self, target: Target, state: Optional[Dict[str, Any]]):
-        pattern = f"{target.split}-%06d.tar"
-        self._shards = Shards(target.folder, pattern, target.shard_bytes, _end, state)
-
-    @staticmethod
-    def usable(target: Target, state: Dict[str, Any]) -> bool:
-        """Whether the files still hold what `state` says."""
-        return Shards.usable(target.folder, f"{target.split}-%06d.tar", state)
+    pattern = "%s-%%06d.tar"
 
     def add(self, sample: Sample) -> str:
         """Write one; returns its key."""
@@ -53,22 +43,7 @@ class TarWriter:
         self._shards.write(member(stem + ending, sample.data) + member(stem + ".cls", label))
         return sample.key
 
-    def flush(self) -> Dict[str, Any]:
-        """Bring all to the disk."""
-        return self._shards.flush()
-
-    def commit(self) -> None:
-        """Nothing is left to do."""
-
-    def finish(self) -> None:
-        """End the last file."""
-        self._shards.finish()
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._shards.close()
-
-
-def _end(size: int) -> bytes:
-    """Two empty blocks, and more up to a whole record."""
-    return bytes(2 * BLOCK + -(size + 2 * BLOCK) % RECORD)
+    @staticmethod
+    def end(size: int) -> bytes:
+        """Two empty blocks, and more up to a whole record."""
+        return bytes(2 * BLOCK + -(size + 2 * BLOCK) % RECORD)

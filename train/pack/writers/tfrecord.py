@@ -7,33 +7,22 @@ Source: tensorflow/core/lib/io/record_writer.h: length u64, its masked CRC-32C, 
 """
 
 import struct
-from typing import Any, Dict, Optional
 
 from train.data.sources.crc32c import masked
 from train.data.sources.example import Features, example
 from train.data.sources.names import encode
 from train.data.sources.tfrecord import MOST_KEY
 from train.errors import DataError
-from train.pack.writers import Sample, Target
-from train.pack.writers.append import Shards
+from train.pack.writers import Sample
+from train.pack.writers.append import ShardWriter
 
-_PATTERN = "%s-%%05d.tfrecord"
 _NAMES = Features()
 
 
-class TfrecordWriter:
+class TfrecordWriter(ShardWriter):
     """See `Writer`."""
 
-    commits_anywhere = True
-
-    def __init__(self, target: Target, state: Optional[Dict[str, Any]]):
-        pattern = _PATTERN % target.split
-        self._shards = Shards(target.folder, pattern, target.shard_bytes, lambda size: b"", state)
-
-    @staticmethod
-    def usable(target: Target, state: Dict[str, Any]) -> bool:
-        """Whether the files still hold what `state` says."""
-        return Shards.usable(target.folder, _PATTERN % target.split, state)
+    pattern = "%s-%%05d.tfrecord"
 
     def add(self, sample: Sample) -> str:
         """Write one; returns its key.
@@ -58,18 +47,3 @@ class TfrecordWriter:
         checks = struct.pack("<I", masked(length)), struct.pack("<I", masked(data))
         self._shards.write(b"".join((length, checks[0], data, checks[1])))
         return sample.key
-
-    def flush(self) -> Dict[str, Any]:
-        """Bring all to the disk."""
-        return self._shards.flush()
-
-    def commit(self) -> None:
-        """Nothing is left to do."""
-
-    def finish(self) -> None:
-        """Close the last file."""
-        self._shards.finish()
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._shards.close()

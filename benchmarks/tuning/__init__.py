@@ -1,0 +1,1 @@
+"""What tune_loads.py is made of: the loads, the measurement, the verdict."""
