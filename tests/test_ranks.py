@@ -153,7 +153,7 @@ def test_one_rank_ends_all_with_one_message(tmp_path, data, act, codes, message)
     line = words(data, tmp_path / "run", data__workers=1)
     with ranks.Ranks(3, watched, (tmp_path, line, 2, act), tmp_path / "logs") as group:
         pids = group.pids()
-        ended = group.wait(60)
+        ended = group.wait()
         assert ended.codes == codes, ended.outputs
         told = [line for line in "\n".join(ended.outputs).splitlines() if re.match(message, line)]
         assert len(told) == 1, ended.outputs
@@ -190,7 +190,7 @@ def test_a_signal_saves_at_the_same_step_on_all_ranks(tmp_path, data, act, code,
     line = words(data, folder, data__workers=1, optim__epochs=3)
     with ranks.Ranks(size, watched, (tmp_path, line, 2, act), tmp_path / "logs") as group:
         pids = group.pids()
-        ended = group.wait(60)
+        ended = group.wait()
         assert ended.codes == [code] * size, ended.outputs
         assert wait_until(lambda: not any(children(pid) for pid in pids), 10)
     assert len(saved(folder)["ranks"]) == size

@@ -198,3 +198,31 @@ def test_the_queue_fills_while_nobody_asks(kind):
     assert loader.account.queue().ready == 0
     loader.close()
     assert loader.account.queue().asked == 0
+
+
+def test_a_worker_that_stands_between_two_samples_is_told(soon, capsys, monkeypatch):
+    monkeypatch.setattr(stacks, "ANSWER_S", 0.1)
+    loader = make(Drawing(20), 1, train=False, epochs=1)
+    loader.start()
+    (pid,) = workers()
+    wait_until(lambda: loader.account.queue() == (2, 2))
+    os.kill(pid, signal.SIGSTOP)
+    timer = threading.Timer(0.8, os.kill, (pid, signal.SIGCONT))
+    timer.start()
+    assert len(list(loader)) == 4
+    timer.join()
+    loader.close()
+    told = capsys.readouterr().out
+    assert f"worker 0 (process {pid}, stopped by a signal) is at no sample" in told
+    assert stacks.NO_ANSWER in told
+
+
+def test_a_worker_that_has_not_begun_is_told(soon, capsys):
+    watch = Watch(1, shared=True)
+    patience = stalls.Patience(None, watch, lambda place: "process 7", None, end_s=60)
+    time.sleep(0.25)
+    patience.look()
+    told = capsys.readouterr().out
+    assert "worker 0 (process 7) has not begun: it still starts" in told
+    assert "none is stuck" not in told
+    watch.close()

@@ -1,6 +1,7 @@
 """Workers that die, hang or raise: one clear message, soon."""
 
 import mmap
+import multiprocessing
 import os
 import signal
 import tempfile
@@ -11,7 +12,7 @@ import traceback
 import processes
 import pytest
 import torch
-from loading import KINDS, Breaking, Drawing, make
+from loading import KINDS, Breaking, Drawing, digest, make
 from processes import wait_until, workers
 
 from train.data import processes as processes_module
@@ -207,3 +208,23 @@ def test_a_worker_has_one_thread_and_leaves_signals_to_the_parent():
     loader = make(Reporting(10), 1, epochs=1)
     assert len(list(loader)) == 2
     loader.close()
+
+
+def test_a_worker_that_hangs_in_its_fork_is_forked_again(monkeypatch, capsys):
+    begun = multiprocessing.get_context("fork").Value("i", 0)
+    real = worker.init_worker
+
+    def init(number):
+        begun.value += number == 1
+        if number == 1 and begun.value == 1:
+            signal.pause()  # as on a lock that no thread of the child will ever release
+        real(number)
+
+    monkeypatch.setattr(worker, "init_worker", init)
+    monkeypatch.setattr(processes_module, "BEGIN_S", 0.3)
+    loader = make(Drawing(40), 2, epochs=1)
+    again = [digest(batch) for batch in loader]
+    loader.close()
+    assert begun.value == 2
+    assert capsys.readouterr().out.count("was forked again") == 1
+    assert again == [digest(batch) for batch in make(Drawing(40), 0, epochs=1)]

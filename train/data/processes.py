@@ -8,18 +8,23 @@ once, however the workers were started.
 import multiprocessing
 import os
 import pickle
+import time
 from collections import deque
 from multiprocessing import connection
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
 from train.data import worker
+from train.data.handover import say_once
 from train.data.ring import Ring
 from train.data.sampler import BatchRequest
-from train.data.stacks import NO_ANSWER, process_state
+from train.data.stacks import ASLEEP, NO_ANSWER, process_state
 from train.data.stalls import Patience, names_of
 from train.data.watch import Place, Watch, sample_name
 from train.errors import ConfigError, DataError
 from train.machine import memory_limit_bytes, oom_kills
+
+BEGIN_S = 5.0
+"""A forked worker that sleeps for so long before its first line of code hangs: see `_fork_again`."""
 
 
 class ProcessStream:
@@ -60,13 +65,16 @@ class ProcessStream:
         self._queues: List[Deque[int]] = [deque() for _ in range(workers)]
         self._done: Dict[int, Any] = {}
         self._count, self._oom_kills = 0, oom_kills().value
+        self._born, self._start_method = [0.0] * workers, start_method
         # To a new interpreter a large index goes afterwards: as an argument it would keep each
         # start waiting for the imports of the one before. Tensors of a user's can't go that way.
         late = start_method != "fork" and not through_shm
         try:
             for number in range(workers):
                 given = None if late else dataset
-                self._start(number, given, multiprocessing.get_context(start_method))
+                link, process = self._start(number, given)
+                self._links.append(link)
+                self._workers.append(process)
             for number in range(workers if late else 0):
                 self._send(number, dataset)
             for _ in range(workers * prefetch):
@@ -75,9 +83,9 @@ class ProcessStream:
             self.close()
             raise
 
-    def _start(self, number: int, dataset: Any, context: Any) -> None:
+    def _start(self, number: int, dataset: Any) -> Tuple[Any, Any]:
+        context: Any = multiprocessing.get_context(self._start_method)
         ours, theirs = context.Pipe()
-        self._links.append(ours)
         with theirs:
             process = context.Process(
                 target=worker.work,
@@ -85,8 +93,13 @@ class ProcessStream:
                 name=f"loader worker {number}",
                 daemon=True,
             )
-            process.start()
-        self._workers.append(process)
+            try:
+                process.start()
+            except BaseException:
+                ours.close()
+                raise
+        self._born[number] = time.monotonic()
+        return ours, process
 
     def next(self) -> Tuple[BatchRequest, Any]:
         """The next request and what came of it.
@@ -109,7 +122,7 @@ class ProcessStream:
         return request, result
 
     def _wait_for(self, number: int) -> None:
-        patience = Patience(self._dataset, self.watch, _who, self._stack, worker.STALL_S)
+        patience = Patience(self._dataset, self.watch, self._who, self._stack, worker.STALL_S)
         while number not in self._done:
             if self._receive(patience.left_s()):
                 patience.heard()
@@ -117,8 +130,35 @@ class ProcessStream:
                 raise worker.stall(names_of(self._dataset, self.watch))
             else:
                 patience.look()
+                self._fork_again()
                 self.while_waiting()
         patience.done()
+
+    def _fork_again(self) -> None:
+        """Replace workers that hang in their fork; they have done nothing yet.
+
+        A child has only the thread that forked it. A lock that another thread held at that moment
+        is never given back there: Python before 3.12 takes the lock of its thread states first of
+        all, which a library's thread (gloo's) takes without holding the GIL.
+        """
+        if self._start_method != "fork":
+            return
+        for number, process in enumerate(self._workers):
+            late = time.monotonic() - self._born[number] > BEGIN_S
+            if not late or self.watch.has_begun(number) or process_state(process.pid) != ASLEEP:
+                continue
+            process.kill()
+            process.join()
+            process.close()
+            self._links[number].close()
+            self._links[number], self._workers[number] = self._start(number, self._dataset)
+            requests = dict(self._pending)
+            for count in self._queues[number]:
+                self._send(number, requests[count])
+            say_once(
+                "note: a loader worker hung while it was forked, on a lock that another thread "
+                "held, and was forked again; data.workers_kind=forkserver avoids that"
+            )
 
     def queue(self) -> Tuple[int, int]:
         """Batches that are made, of how many that were asked for."""
@@ -128,10 +168,15 @@ class ProcessStream:
     def stacks(self) -> List[Tuple[str, str]]:
         """Each worker and where its code stands."""
         places = [place for place in self.watch.places() if place.thread]
-        return [(f"worker {place.worker} ({_who(place)})", self._stack(place)) for place in places]
+        return [(f"worker {at.worker} ({self._who(at)})", self._stack(at)) for at in places]
 
     def _stack(self, place: Place) -> str:
         return NO_ANSWER if self.watch.stacks is None else self.watch.stacks.ask(place.thread)
+
+    def _who(self, place: Place) -> str:
+        pid = place.thread or self._workers[place.worker].pid  # a note of its own comes later
+        state = process_state(pid)
+        return f"process {pid}" + (f", {state}" if state else "")
 
     def _ask(self) -> None:
         request = next(self._requests, None)
@@ -199,8 +244,3 @@ class ProcessStream:
             link.close()
         self._links = []
         self.watch.close()
-
-
-def _who(place: Place) -> str:
-    state = process_state(place.thread)
-    return f"process {place.thread}" + (f", {state}" if state else "")

@@ -25,9 +25,11 @@ ANSWER_S = 1.0
 
 NO_ANSWER = "  it does not answer: it waits inside the kernel, or is stopped"
 
+ASLEEP = "asleep"
+
 _STATES = {
     "R": "computing",
-    "S": "asleep",
+    "S": ASLEEP,
     "D": "waiting in the kernel, most often for a disk",
     "T": "stopped by a signal",
     "t": "stopped by a debugger",

@@ -83,20 +83,26 @@ class Patience:
         return bool(away)
 
     def _note(self, waited_s: float) -> str:
-        places = [place for place in self._watch.places() if place.sample is not None]
-        stuck = [place for place in places if place.since_s > NOTE_S / 2]
+        places = self._watch.places()
+        at_work = [place for place in places if place.sample is not None]
+        stuck = [place for place in at_work if place.since_s > NOTE_S / 2]
+        shown = stuck or at_work or places
         lines = [f"note: no batch for {_seconds(waited_s)}; the run waits on"]
-        for place in (stuck or places)[:_SHOWN]:
+        for place in shown[:_SHOWN]:
             lines.append(f"  {self._told(place)}")
-            if place in stuck:
+            # One that stands between two samples may do so for good: a lock taken before a fork.
+            if place in stuck or (not at_work and place.thread):
                 lines += [f"  {line}" for line in self._stack(place).splitlines()[:_LINES]]
-        if len(stuck or places) > _SHOWN:
-            lines.append(f"  and {len(stuck or places) - _SHOWN} more workers")
-        if not stuck:
+        if len(shown) > _SHOWN:
+            lines.append(f"  and {len(shown) - _SHOWN} more workers")
+        if at_work and not stuck:
             lines.append("  none is stuck: they go on from sample to sample, but slowly")
         return "\n".join(lines)
 
     def _told(self, place: Place) -> str:
+        if place.sample is None:
+            state = "is at no sample" if place.thread else "has not begun: it still starts"
+            return f"worker {place.worker} ({self._who(place)}) {state}"
         doing = "reading" if place.reading else "decoding"
         if getattr(self._dataset, "source", None) is None:
             doing = "making" if place.reading else "collating after"

@@ -96,6 +96,14 @@ class Watch:
         first = worker * _CELL // 8
         return memoryview(memory).cast("q")[first : first + _CELL // 8]
 
+    def begin(self, worker: int) -> None:
+        """In a worker: it runs, and can be asked for its stack."""
+        self.cell(worker)[_ID] = threading.get_native_id()
+
+    def has_begun(self, worker: int) -> bool:
+        """Whether a worker runs; True where that can't be known."""
+        return self._block is None or self.cell(worker)[_ID] != 0
+
     def index(self, worker: int) -> Optional[int]:
         """The sample that a worker is at, or was at when it died."""
         note = self.cell(worker)[_SAMPLE]

@@ -55,6 +55,7 @@ def work(number: int, dataset: Any, ring: Optional[Ring], watch: Watch, link: Co
     init_worker(number)
     if watch.stacks is not None:
         watch.stacks.answer()
+    watch.begin(number)
     if dataset is None:
         dataset = link.recv()
     make = Maker(dataset, ring, watch.cell(number))
