@@ -24,7 +24,7 @@ from train.errors import ConfigError, DataError
 from train.machine import memory_limit_bytes, oom_kills
 
 BEGIN_S = 5.0
-"""A forked worker that sleeps for so long before its first line of code hangs: see `_fork_again`."""
+"""A forked worker that sleeps for so long before its first line hangs: see `_fork_again`."""
 
 
 class ProcessStream:
