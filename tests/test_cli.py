@@ -49,8 +49,21 @@ def test_unknown_key(data, tmp_path):
     assert "colour" in refused("fit", "--config", recipe)
 
 
-def test_wrong_type():
-    assert "data.batch_size" in refused("fit", "--data.batch_size", "many")
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("data.batch_size", "many", "a whole number, got 'many'"),
+        ("data.batch_size", "[1, 2]", "a whole number, got '[1, 2]'"),
+        ("data.workers", "many", "a whole number or auto, got 'many'"),
+        ("optim.lr", "fast", "a number or auto, got 'fast'"),
+        ("data.resize", "nice", "antialias, bilinear or dct, got 'nice'"),
+        ("optim.ema", "{a: 1}", "a number or null, got '{'a': 1}'"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_one_line(capsys, key, value, told):
+    assert main(["fit", f"--{key}", value]) == 2
+    message = capsys.readouterr().err.replace('"', "'")
+    assert message.startswith(f"error: {key} must be {told}\nsee: "), message
 
 
 def test_value_out_of_range():

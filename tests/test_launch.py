@@ -89,9 +89,11 @@ def test_one_message_and_exit_code_2(tmp_path, data):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--nproc-per-node=0", "--nproc-per-node must be at least 1"),
-        ("--nproc-per-node=two", "ValueError"),
-        ("--nnodes=x", "ValueError"),
+        ("--nproc-per-node=0", "--nproc-per-node must be 1 to "),
+        ("--nproc-per-node=9999", ", got 9999: a rank is a process"),
+        ("--nproc-per-node=two", "or gpu, cpu, auto; got 'two'"),
+        ("--nproc-per-node=", "or gpu, cpu, auto; got ''"),
+        ("--nnodes=x", "--nnodes must be a whole number"),
     ],
 )
 def test_what_torchrun_cannot_read_is_one_message(option, message, capsys):
@@ -103,6 +105,16 @@ def test_what_torchrun_cannot_read_is_one_message(option, message, capsys):
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "place", ["--master-addr=no.such.invalid", "--rdzv-endpoint=no.such.invalid:1"]
+)
+def test_a_meeting_place_that_is_unknown_is_told_before_a_rank_starts(place, capsys):
+    assert launch.main(["--nnodes=2", place, "-m", "train", "fit"]) == 2
+    error = capsys.readouterr().err
+    assert "'no.such.invalid', is not known here" in error
     assert error.count("\n") == 1
 
 

@@ -160,6 +160,9 @@ def floats():
 def none():
     return Squares(0)
 
+async def awaited():
+    return Squares()
+
 class Pairs(Squares):
     def __getitem__(self, index):
         return 1, 2
@@ -234,7 +237,7 @@ def test_a_model_of_ones_own_is_made_for_the_classes(own):
         ("ownpkg.models:Leaves", "SystemExit: 0"),
         ("ownpkg.models:frozen", "none of its parameters requires a gradient"),
         ("ownpkg.models:lazy", "layers whose size isn't known yet"),
-        (":tiny", "has no|no module|Empty module"),
+        (":tiny", "lacks the module"),
     ],
 )
 def test_what_is_no_model_is_told_before_the_run(own, name, message):
@@ -330,3 +333,19 @@ def test_a_record_without_a_class_is_a_bad_sample(own, capsys):
     )
     assert small_run.fit(*words) == 0
     assert "its class is -1" in (own / "run/bad_samples.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("ownpkg.data:", "lacks the function after the colon; write module:function"),
+        (":Squares", "lacks the module before it; write module:function"),
+        ("ownpkg.data:awaited", "is written with `async def`"),
+    ],
+)
+def test_half_a_name_and_a_function_that_must_be_awaited_are_told(own, name, told):
+    with pytest.raises(ConfigError, match=f"data.path.*{told}"):
+        open_sets(name)
+    if name != "ownpkg.data:awaited":
+        with pytest.raises(ConfigError, match=f"model.name.*{told}"):
+            build_model(name, 2)

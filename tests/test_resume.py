@@ -77,7 +77,11 @@ def test_a_torn_checkpoint_is_recognised(tmp_path, data, capsys):
     last = folder / "checkpoints/last.pt"
     last.write_bytes(last.read_bytes()[:-4096])
     assert fit("fit", f"--run.resume={folder}") == 2
-    assert "is torn or no checkpoint" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "is torn or no checkpoint" in error
+    assert (
+        f"to begin this run again: --config {folder / 'config.yaml'}" in error or "best.pt" in error
+    )
 
 
 def test_what_cannot_be_resumed(tmp_path, capsys):

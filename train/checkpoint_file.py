@@ -177,7 +177,7 @@ class Rotation:
             if reasons:
                 say(f"warning: {reasons[0]}; going on from the one before it, {path}")
             return path, content
-        more = ""
+        more = f"; to begin this run again: --config {self.last.parent.parent / 'config.yaml'}"
         if self.best.exists():
             more = f"; {self.best} may still be good: copy it to {self.last.name}"
         raise CheckpointError("; ".join(reasons) + more)

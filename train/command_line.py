@@ -6,7 +6,7 @@ import math
 import os
 import re
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Literal, Union, get_args, get_origin, get_type_hints
 
 import jsonargparse
 import yaml
@@ -37,6 +37,9 @@ with numbers.
 
 MOST_VALUES = 10_000
 """Of a recipe, whose own are about forty."""
+
+MOST_VALUE_WORDS = 100
+"""Characters of a wrong value that are shown."""
 
 RECIPES: Dict[str, Any] = {"fit": None, "tune": tuning, "bench": benching, "doctor": examining}
 """Commands that take the settings of a run, and the options that they have beside."""
@@ -202,6 +205,7 @@ def _unfolded(tree: Any, known: Dict[int, float]) -> float:
 
 def in_plain_words(message: str, command: str) -> str:
     """The parser's message without Python's type syntax, and the key that was probably meant."""
+    message = _of_wrong_type(message) or message
     message = re.sub(r"<class '([\w.]+)'>", r"\1", message).replace("typing.", "")
     message = re.sub(r"Expected an? (\w+\.)", r"expected \1", message)
     keys = list(flatten(Config()))
@@ -211,3 +215,28 @@ def in_plain_words(message: str, command: str) -> str:
         message += "".join(f"\ndid you mean --{key}?" for key in near)
     command = command if command in _HELP else "fit"
     return f"{message}\nsee: python -m train {command} --help"
+
+
+_TYPES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+
+
+def _of_wrong_type(message: str) -> str:
+    """One line for a value of a wrong type, where the parser lists its attempts; else ''."""
+    named = re.search(r'Parser key "(\w+)\.(\w+)":', message)
+    given = re.findall(r"(?:Given|Got) value: (.+)", message)
+    section = getattr(Config(), named[1], None) if named else None
+    kinds = get_type_hints(type(section)) if section is not None else {}
+    if named is None or not given or named[2] not in kinds:
+        return ""
+    words = _words_of(kinds[named[2]])
+    expected = " or ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
+    value = given[-1].strip()[:MOST_VALUE_WORDS]
+    return f"{named[1]}.{named[2]} must be {expected}, got {value!r}"
+
+
+def _words_of(kind: Any) -> List[str]:
+    if get_origin(kind) is Literal:
+        return [str(value) for value in get_args(kind)]
+    if get_origin(kind) is Union:
+        return [word for part in get_args(kind) for word in _words_of(part)]
+    return ["null" if kind is type(None) else _TYPES.get(kind, str(kind))]

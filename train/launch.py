@@ -9,12 +9,13 @@ import logging
 import os
 import re
 import signal
+import socket
 import sys
 from types import FrameType
 from typing import Any, List, Optional
 
 from train import machine
-from train.console import complain
+from train.console import complain, say
 
 _DEFAULT_PLACE = "127.0.0.1:29500"
 """Where torchrun lets ranks meet when it is told of no other place."""
@@ -33,8 +34,9 @@ def main(arguments: Optional[List[str]] = None) -> int:
 
     asked = sys.argv[1:] if arguments is None else arguments
     options = run.parse_args(asked)
-    if str(options.nproc_per_node).isdigit() and int(options.nproc_per_node) < 1:
-        complain("error: --nproc-per-node must be at least 1, or gpu, cpu, auto")
+    wrong = _wrong_ranks(str(options.nproc_per_node), cpus.value) or _wrong_place(options)
+    if wrong:
+        complain(f"error: {wrong}")
         return 2
     os.environ[LAUNCH] = str(os.getpid())
     _set_threads(options.nproc_per_node, cpus.value)
@@ -76,6 +78,43 @@ def main(arguments: Optional[List[str]] = None) -> int:
         )
         return 2
     return 0
+
+
+def _wrong_ranks(asked: str, cpus: int) -> str:
+    """What is wrong with the number of ranks; '' for nothing."""
+    if not asked.isdigit():
+        if asked in ("gpu", "cpu", "auto"):
+            return ""
+        return f"--nproc-per-node must be a whole number, or gpu, cpu, auto; got {asked!r}"
+    most = max(64, 8 * cpus)
+    if not 1 <= int(asked) <= most:
+        return (
+            f"--nproc-per-node must be 1 to {most}, got {asked}: a rank is a process of its own, "
+            f"one for each GPU, and this machine has {cpus} usable CPU(s)"
+        )
+    return ""
+
+
+def _wrong_place(options: Any) -> str:
+    """What is wrong with the machines, or with the name of where they meet; '' for nothing.
+
+    torchrun would look for it again and again, for minutes and without a word.
+    """
+    if not re.fullmatch(r"\d+(:\d+)?", str(options.nnodes)):
+        return f"--nnodes must be a whole number, or two as LEAST:MOST; got {options.nnodes!r}"
+    if str(options.nnodes) in ("1", "1:1"):
+        return ""
+    place = _place(options)
+    host = place.rpartition(":")[0].strip("[]") or place
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError as error:
+        return (
+            f"the machine where the ranks would meet, {host!r}, is not known here "
+            f"({error.strerror}); give --rdzv-endpoint or --master-addr as this machine knows it"
+        )
+    say(f"meeting   {options.nnodes} machines at {place}: each must reach it; this one waits")
+    return ""
 
 
 def _take_a_free_port(options: Any) -> None:

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import inspect
 import os
 import re
 import sys
@@ -15,11 +16,26 @@ MOST_WORDS = 500
 """Characters of another's message that are shown."""
 
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_HALF = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:|:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 def is_named(text: str) -> bool:
     """It is written as `module:function`, and no file of that name is there."""
     return _NAME.fullmatch(text) is not None and not os.path.exists(text)
+
+
+def check_half(option: str, name: str, returns: str) -> None:
+    """Refuse a name of which a half is missing: `mypkg.code:`, `:function`.
+
+    Raises:
+        ConfigError: it is such a name, and no file is called like that.
+    """
+    if _HALF.fullmatch(name) is not None and not os.path.exists(name):
+        missing = "the function after the colon" if name.endswith(":") else "the module before it"
+        raise ConfigError(
+            f"{option}: {name!r} lacks {missing}; write module:function, and the function returns "
+            f"{returns}"
+        )
 
 
 def find(option: str, name: str, returns: str) -> Any:
@@ -33,6 +49,7 @@ def find(option: str, name: str, returns: str) -> Any:
     Raises:
         ConfigError: there is no such module or function, or importing it raised something.
     """
+    check_half(option, name, returns)
     module_name, _, function_name = name.partition(":")
     folder = os.getcwd()
     if folder not in sys.path:
@@ -65,6 +82,11 @@ def find(option: str, name: str, returns: str) -> Any:
         raise ConfigError(
             f"{option} {name}: {function_name} is {kind(found)}, and not a function that returns "
             f"{returns}"
+        )
+    if inspect.iscoroutinefunction(found) or inspect.isasyncgenfunction(found):
+        raise ConfigError(
+            f"{option} {name}: {function_name} is written with `async def`, and is not awaited "
+            f"here; expected a plain function that returns {returns}"
         )
     return found
 

@@ -23,7 +23,7 @@ from train.data.sources.layout import Place, locate
 from train.data.sources.shards import MOST_CLASSES
 from train.data.sources.skipped import Skipped, describe_skipped
 from train.errors import DataError
-from train.own_code import is_named
+from train.own_code import check_half, is_named
 
 
 class Sets(NamedTuple):
@@ -69,6 +69,7 @@ def open_sets(
     """
     if is_named(path):
         return _own_sets(path, allow_empty)
+    check_half("data.path", path, "a source")
     place = locate(_existing(path))
     if place.kind == "folder":
         return Sets(*open_folder(place, allow_empty, progress), place.kind, place.root)
