@@ -28,7 +28,7 @@ if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
 # loader workers may start it, and each rank of later tests would import all of it anew.
 multiprocessing.get_context("forkserver").set_forkserver_preload(ranks.PRELOADED)
 
-DEADLINE_S = 120
+DEADLINE_S = 300
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import traceback
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
-LIMIT_S = 90
+LIMIT_S = 200
 
 PRELOADED = [
     "small_run",

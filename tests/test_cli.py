@@ -126,7 +126,7 @@ def test_info_into_a_closed_pipe():
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert "Traceback" not in done.stderr
 

@@ -54,7 +54,7 @@ def submit(cluster, *words, **more):
         env={**cluster, **more},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=180,
         cwd=ROOT,
     )
 
@@ -134,7 +134,7 @@ def test_make_starts_one_rank_a_gpu():
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=60,
+        timeout=180,
     )
     assert done.returncode == 0, done.stderr
     assert "-m train.launch --standalone --nproc-per-node 4 -m train fit" in done.stdout

@@ -103,7 +103,7 @@ def test_a_process_killed_while_writing_leaves_the_old_file(tmp_path):
         "files.write_whole(Path(sys.argv[1]), b'new' * 100000)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(path)], cwd=ROOT, timeout=60, capture_output=True
+        [sys.executable, "-c", script, str(path)], cwd=ROOT, timeout=180, capture_output=True
     )
     assert done.returncode == -9, done.stderr
     assert path.read_bytes() == b"old"

@@ -15,7 +15,7 @@ from train import launch, restart
 from train.config import Config, RunConfig
 from train.run_folder import RunFolder
 
-LIMIT_S = 100
+LIMIT_S = 240
 
 
 @pytest.fixture(scope="module")

@@ -412,6 +412,6 @@ def test_a_real_run_without_a_terminal(tmp_path, capsys):
         assert "batches ready" in text
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=180)
     assert read_status(run) == {}
     assert main([str(tmp_path / "runs")]) == 2

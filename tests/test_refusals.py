@@ -77,7 +77,7 @@ def test_two_processes_in_one_folder(data, tmp_path, capsys):
     ) as other:
         assert other.stdout.readline() == b"locked\n"
         assert fit("fit", f"--run.resume={folder}") == 2
-        other.communicate(b"\n", timeout=30)
+        other.communicate(b"\n", timeout=180)
     assert "another process is training in" in capsys.readouterr().err
 
 

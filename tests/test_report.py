@@ -144,7 +144,7 @@ def test_same_files_same_bytes(tmp_path):
     first = write_report(run).read_bytes()
     assert write_report(run).read_bytes() == first
     code = "import pathlib, sys, train.report as r; r.write_report(pathlib.Path(sys.argv[1]))"
-    subprocess.run([sys.executable, "-c", code, str(run)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, str(run)], check=True, timeout=180)
     assert (run / "report.html").read_bytes() == first
 
 
@@ -330,4 +330,4 @@ def test_matplotlib_is_left_as_it_was(tmp_path):
         "import pathlib; train.report.write_report(pathlib.Path(sys.argv[1]));"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], check=True, timeout=180)

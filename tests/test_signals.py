@@ -48,7 +48,7 @@ def test_a_signal_to_the_whole_group_saves_and_resumes(tmp_path, data, signum, c
         # after the first epoch's checkpoint, so that it is caught in the middle of training
         assert wait_until(lambda: (tmp_path / "cut/checkpoints/last.pt").exists())
         os.killpg(run.pid, signum)  # workers get it too, as from a terminal or a scheduler
-        output, _ = run.communicate(timeout=60)
+        output, _ = run.communicate(timeout=180)
     finally:
         if run.poll() is None:
             os.killpg(run.pid, signal.SIGKILL)
@@ -90,7 +90,7 @@ def test_a_killed_run_leaves_no_worker(tmp_path, data):
     finally:
         for pid in members(run.pid):
             os.kill(pid, signal.SIGKILL)
-        run.communicate(timeout=30)
+        run.communicate(timeout=180)
 
 
 def test_a_second_signal_ends_at_once(tmp_path):
@@ -105,7 +105,7 @@ def test_a_second_signal_ends_at_once(tmp_path):
         "    time.sleep(30)\n"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], timeout=180, capture_output=True, text=True)
     assert done.returncode == 143
     assert "saving at the next step" in done.stdout or done.stdout == ""
 
@@ -130,7 +130,7 @@ except Interrupted as error:
     print("told", error.signum)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=180
     )
     assert (done.returncode, done.stdout) == (0, f"told {int(signum)}\n")
     assert done.stderr == ""

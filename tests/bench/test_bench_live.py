@@ -59,7 +59,7 @@ def test_ctrl_c_keeps_what_was_measured(data, tmp_path):
         assert processes.wait_until((out / "bench.json").exists, 60)
         below = processes.children(run.pid)
         run.send_signal(signal.SIGINT)
-        text = run.communicate(timeout=60)[0]
+        text = run.communicate(timeout=180)[0]
     finally:
         run.kill()
         run.wait()

@@ -55,7 +55,7 @@ def finish(process, pids):
     for pid in [process.pid, *pids]:
         if alive(pid):
             os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=180)
 
 
 @pytest.mark.parametrize("method", ["fork", pytest.param("forkserver", marks=pytest.mark.slow)])
@@ -78,7 +78,7 @@ def test_a_program_that_ends_in_the_middle_of_an_epoch_does_not_hang(tmp_path, t
     """Its workers ignore SIGTERM, with which multiprocessing would end them."""
     process, pids = start(tmp_path, tree, "fork", then)
     try:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=180)
         assert process.returncode == (5 if "exit" in then else 1), errors
         assert wait_until(lambda: not any(alive(pid) for pid in pids), 10)
     finally:

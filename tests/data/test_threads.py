@@ -52,7 +52,7 @@ def run(tmp_path, then, at=-1, interrupt=False):
         assert process.stdout.readline() == "ready\n", process.stderr.read()
         if interrupt:
             process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=180)
         return process.returncode, errors
     finally:
         process.kill()
@@ -91,7 +91,7 @@ def test_the_end_comes_after_the_sample_and_not_after_the_batch():
         def __getitem__(self, index):
             begun.append(index)
             if index >= 5:
-                gate.acquire(timeout=30)
+                gate.acquire(timeout=180)
             return super().__getitem__(index)
 
     loader = make(Gated(40), 2, kind="thread", train=False)

@@ -147,7 +147,7 @@ class Place:
             [str(self.prefix / "bin" / command[0]), *command[1:]],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -84,7 +84,7 @@ def test_it_can_be_activated(installed):
         [str(loopback.tools_python()), "-c", ACTIVATION, str(installed.prefix)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=True,
     ).stdout
     asked = "command -v hello; hello; echo $CONDA_PREFIX; echo $NATIVE_WAS_ACTIVATED"
@@ -92,7 +92,7 @@ def test_it_can_be_activated(installed):
         ["bash", "--norc", "-c", f"{script}\n{asked}"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=True,
         env={"PATH": "/usr/bin:/bin"},
     )
@@ -216,7 +216,7 @@ def test_stopped_half_way_and_completed(place, channel, number):
         assert time.monotonic() < deadline, "the installer never asked for the package"
         time.sleep(0.02)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=180)
     if number == signal.SIGINT:
         assert process.returncode == 130
         assert errors == (

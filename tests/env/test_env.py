@@ -47,7 +47,7 @@ def test_the_command_runs_from_anywhere(checkout, tmp_path):
     link.symlink_to(checkout.folder / ".venv" / "bin" / "train")
     for command in (link, link.resolve()):
         output = subprocess.run(
-            [command, "fit", "a b"], cwd="/", capture_output=True, text=True, timeout=60
+            [command, "fit", "a b"], cwd="/", capture_output=True, text=True, timeout=180
         )
         assert output.stdout == "['fit', 'a b']\n", output
 
@@ -189,7 +189,7 @@ def test_progress_is_drawn_on_a_terminal(checkout):
             break
         shown += part
     os.close(ours)
-    assert process.wait(timeout=60) == 0, shown
+    assert process.wait(timeout=180) == 0, shown
     assert b"Installed" in shown.split(b"3/4 packages")[1].split(b"4/4 check")[0]
     log = (checkout.folder / ".cache" / "env.log").read_text()
     assert "Installed" in log

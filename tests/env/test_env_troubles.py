@@ -98,7 +98,7 @@ def test_a_disk_that_fills_up(checkout, tmp_path):
         ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     if mount.returncode:
         pytest.skip(
@@ -113,7 +113,7 @@ def test_a_disk_that_fills_up(checkout, tmp_path):
         checkout.write_lock("torch==2.6.0")
         assert checkout.run(VENV=str(small / "venv")).code == 0
     finally:
-        subprocess.run(["umount", str(small)], check=True, timeout=60)
+        subprocess.run(["umount", str(small)], check=True, timeout=180)
 
 
 def processes_of(folder: Path) -> list:
@@ -153,7 +153,7 @@ def test_killed_half_way(checkout):
     process.kill()
     checkout.server.stalled.clear()
     checkout.server.released.set()  # what it started goes on to its end; the next one waits
-    process.wait(timeout=60)
+    process.wait(timeout=180)
     process.stdout.close()
     check_repair(checkout)
 
@@ -194,7 +194,7 @@ def test_the_second_finds_it_ready(checkout):
         assert "another make env is at work" in second.stdout.readline()
         marker.write_text(whole)
     finally:
-        holder.communicate(timeout=60)
+        holder.communicate(timeout=180)
     result = checkouts.finish(second)
     assert result.code == 0, result
     assert "is ready: wheels" in result.text

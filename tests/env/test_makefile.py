@@ -19,7 +19,7 @@ def make(*arguments):
         capture_output=True,
         text=True,
         env=env,
-        timeout=60,
+        timeout=180,
     )
 
 

@@ -218,7 +218,7 @@ def test_ctrl_c_in_a_terminal(source, tmp_path):
                 break
         time.sleep(0.3)
         run.send_signal(signal.SIGINT)
-        output, errors = run.communicate(timeout=60)
+        output, errors = run.communicate(timeout=180)
     finally:
         run.kill()
         run.wait()

@@ -244,7 +244,7 @@ def test_help_teaches():
         [sys.executable, "-m", "train", "pack", "--help"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=True,
     )
     for word in ("--content", "lossless", "train pack DIR OUT --verify", "Exit codes", "Ctrl-C"):

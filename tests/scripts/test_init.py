@@ -33,7 +33,7 @@ def project(template, tmp_path):
 def init(folder, name="", way="", **more):
     env = {**os.environ, "NAME": name, "ENV_FROM": way, **more}
     return subprocess.run(
-        [sys.executable, SCRIPT], cwd=folder, env=env, capture_output=True, text=True, timeout=60
+        [sys.executable, SCRIPT], cwd=folder, env=env, capture_output=True, text=True, timeout=180
     )
 
 
@@ -212,7 +212,7 @@ def test_make_passes_name_and_way_on(project):
     env = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
     done = subprocess.run(
         ["make", "--no-print-directory", "init", "NAME=by-make", "ENV_FROM=wheels"],
-        cwd=project, env=env, capture_output=True, text=True, timeout=60,
+        cwd=project, env=env, capture_output=True, text=True, timeout=180,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert read(project, "Makefile").startswith("ENV_FROM ?= wheels\n")
@@ -240,7 +240,9 @@ def test_a_rename_that_was_cut_off_is_not_taken_for_done(project):
     )
     env = {**os.environ, "NAME": "my-project", "ENV_FROM": ""}
     command = [sys.executable, "-c", cut]
-    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, cwd=project, env=env, capture_output=True, text=True, timeout=180
+    )
     assert done.returncode == 130
     assert done.stderr == "interrupted; git checkout . brings back what was changed\n"
     again = init(project, "my-project")

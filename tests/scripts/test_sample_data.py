@@ -34,7 +34,7 @@ def contents(folder):
 
 def run_script(*arguments, **options):
     command = [sys.executable, str(SCRIPTS / "sample_data.py"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, **options)
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +272,7 @@ def test_ctrl_c(tmp_path):
     process = start_and_wait_for_pictures(tmp_path / "set")
     children = psutil.Process(process.pid).children()
     os.killpg(process.pid, signal.SIGINT)
-    _, shown = process.communicate(timeout=30)
+    _, shown = process.communicate(timeout=180)
     assert process.returncode == 130
     assert shown == "stopped by Ctrl-C; nothing was kept, run it again to start over\n"
     assert not any(tmp_path.iterdir())
@@ -286,7 +286,7 @@ def test_process_that_draws_is_killed(tmp_path):
     assert len(drawing) == 2
     for child in drawing:
         child.kill()
-    _, shown = process.communicate(timeout=30)
+    _, shown = process.communicate(timeout=180)
     assert process.returncode == 2
     assert "ended with code -9" in shown
     assert not any(tmp_path.iterdir())
@@ -296,7 +296,7 @@ def test_processes_that_draw_end_with_their_parent(tmp_path):
     process = start_and_wait_for_pictures(tmp_path / "set")
     children = psutil.Process(process.pid).children()
     process.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=180)
     assert psutil.wait_procs(children, timeout=10)[1] == []
 
 
