@@ -205,7 +205,7 @@ def test_a_worker_that_stands_between_two_samples_is_told(soon, capsys, monkeypa
     loader = make(Drawing(20), 1, train=False, epochs=1)
     loader.start()
     (pid,) = workers()
-    wait_until(lambda: loader.account.queue() == (2, 2))
+    assert wait_until(lambda: loader.account.queue().ready == 2)
     os.kill(pid, signal.SIGSTOP)
     timer = threading.Timer(0.8, os.kill, (pid, signal.SIGCONT))
     timer.start()
