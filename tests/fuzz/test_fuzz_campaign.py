@@ -76,8 +76,8 @@ def campaign(monkeypatch, tmp_path):
         assert list(tmp_path.iterdir()) == []
         return {name: count for name, count in total.items() if count}, findings
 
-    monkeypatch.setattr(fuzz_bounds, "CPU_S", 0.3)
-    monkeypatch.setattr(fuzz_campaign, "SILENCE_S", 2.0)
+    monkeypatch.setattr(fuzz_bounds, "CPU_S", 1.5)
+    monkeypatch.setattr(fuzz_campaign, "SILENCE_S", 8.0)
     return run
 
 
@@ -94,7 +94,7 @@ def test_what_is_sound_is_counted(campaign):
         (lambda: b"x" * (400 * MIB), "took 4.. MiB"),
         (lambda: b"x" * (9000 * MIB), "MemoryError"),
         (crash, "it killed the process: Segmentation fault"),
-        (lambda: time.sleep(60), "no end within 2 s"),
+        (lambda: time.sleep(60), "no end within 8 s"),
         (lambda: os._exit(7), "exit code 7"),
     ],
 )
